@@ -1,0 +1,50 @@
+"""What can go wrong, as exceptions. Each message says what, where, and what to do next.
+
+    LanewiseError
+    ├── UsageError              wrong arguments, or a request that this trace cannot answer
+    └── LoadError               a file that could not be read as a PyTorch trace
+        ├── NotATraceError      some other kind of file; the message names the kind
+        └── EmptyTraceError     nothing in it, or nothing that could be kept
+
+The command line turns each of them into one message on stderr and exit status 2.
+"""
+
+from __future__ import annotations
+
+__all__ = ["EmptyTraceError", "LanewiseError", "LoadError", "NotATraceError", "UsageError"]
+
+
+class LanewiseError(Exception):
+    """Base of all errors that lanewise raises on purpose.
+
+    Args:
+        subject: what the message is about: a file name, an option.
+        fact: what is wrong with it.
+        next_step: what the user can do about it; may be empty.
+    """
+
+    def __init__(self, subject: str, fact: str, next_step: str = "") -> None:
+        self.subject = subject
+        self.fact = fact
+        self.next_step = next_step
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = f"{self.subject}: {self.fact}" if self.subject else self.fact
+        return f"{text} {self.next_step}" if self.next_step else text
+
+
+class UsageError(LanewiseError):
+    """Wrong arguments, or a question that this trace cannot answer."""
+
+
+class LoadError(LanewiseError):
+    """A file that could not be read as a PyTorch trace."""
+
+
+class NotATraceError(LoadError):
+    """The file is of another kind, which the message names."""
+
+
+class EmptyTraceError(LoadError):
+    """There is nothing in the file, or nothing that could be kept."""

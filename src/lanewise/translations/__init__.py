@@ -1,0 +1,80 @@
+"""Texts in English and Japanese.
+
+English is written in the code that says it; Japanese lies beside this file, one TOML file an area, with the same keys and
+the same slots (`ja/terminal.toml`, `ja/rules.toml`, ...). A test compares keys and slots of every catalog.
+"""
+
+from __future__ import annotations
+
+import locale
+import os
+import string
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["LANGUAGES", "Catalog", "default_language", "slots_of"]
+
+LANGUAGES = ("en", "ja")
+
+
+class Catalog:
+    """The texts of one area: English from the code, other languages from ``translations/<lang>/<area>.toml``.
+
+    Args:
+        area: name of the area and of its files.
+        english: key to text; a text may have ``{slots}`` as `str.format` has them.
+        table: the table within the file, where several catalogs share one file (a rule's id).
+    """
+
+    def __init__(self, area: str, english: Mapping[str, str], table: str | None = None) -> None:
+        self.area = area
+        self.english = dict(english)
+        self.table = table
+
+    def __call__(self, key: str, lang: str = "en", **slots: Any) -> str:
+        """The text of `key` in `lang` with its slots filled.
+
+        Raises:
+            KeyError: the key is not in this catalog, or a slot was not given.
+        """
+        template = self.english[key] if lang == "en" else self.translated(lang)[key]
+        return template.format(**slots)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.english)
+
+    def translated(self, lang: str) -> Mapping[str, str]:
+        """All texts of this area in another language."""
+        area = _area(lang, self.area)
+        return area if self.table is None else area.get(self.table, {})
+
+
+@cache
+def _area(lang: str, area: str) -> dict[str, Any]:
+    path = resources.files(__name__) / lang / f"{area}.toml"
+    return tomllib.loads(path.read_text("utf-8"))
+
+
+def slots_of(template: str) -> frozenset[str]:
+    """The names of the slots in a text."""
+    return frozenset(name.split(".")[0].split("[")[0] for _, name, _, _ in string.Formatter().parse(template) if name)
+
+
+def default_language() -> str:
+    """``ja`` where the environment's locale is Japanese, else ``en``. LANEWISE_LANG decides where it is set."""
+    wanted = os.environ.get("LANEWISE_LANG")
+    if wanted in LANGUAGES:
+        return wanted
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = os.environ.get(name)
+        if value:
+            return "ja" if value.lower().startswith("ja") else "en"
+    return "ja" if (locale.getlocale()[0] or "").lower().startswith(("ja", "japanese")) else "en"
