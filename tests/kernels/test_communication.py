@@ -33,7 +33,7 @@ def test_communication(name: str) -> None:
         "my_ncclish_gemm",
         "triton_poi_fused_all_gather_into_tensor_cat_0",
         "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
-        "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float>>>(int)",
+        "void at::native::reduce_kernel<32, 1, at::native::ReduceOp<float, at::native::MeanOps<float>>>(int)",
         "void at::native::vectorized_elementwise_kernel<4, my::AllReduceFunctor>(int)",
         "",
     ],
