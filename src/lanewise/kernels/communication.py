@@ -14,7 +14,10 @@ _LIBRARIES = (
 )
 _DEEP_EP = r"\bdeep_ep(?:_\w+)?::(?!layout::)"
 # "allreduce", "all_reduce", "AllReduce"... wherever an identifier has it.
-_WORDS = r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|a2a_(?:dispatch|combine)|sendrecv|moe_?a2a|moe_?comm"
+_WORDS = (
+    r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv"
+    r"|a2a_(?:dispatch|combine)|moe_?a2a|moe_?comm"
+)
 _COMMUNICATION = re.compile(f"{_LIBRARIES}|{_DEEP_EP}|(?i:{_WORDS})")
 _ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
 _RETURN_TYPE = re.compile(r"(?:void|std::enable_if<.*?>::type)\s+")
