@@ -1,0 +1,70 @@
+"""The registry of ops, and the one function that others call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import attention, convolution, gemm, inductor, lists, movement, norm, pointwise, pooling, reduction
+from .inputs import Inputs, UnknownInput
+from .result import Work
+
+__all__ = ["estimate", "known_ops"]
+
+# Explicit and in order: a name in two modules would be a mistake, which a test looks for.
+_FAMILIES = (gemm, convolution, attention, norm, pointwise, reduction, movement, pooling, lists)
+
+_ESTIMATORS: dict[str, Callable[[str, Inputs], Work | None]] = {
+    name: estimator for family in _FAMILIES for name, estimator in family.ESTIMATORS.items()
+}
+
+
+def known_ops() -> frozenset[str]:
+    """Names of the ops with an entry, ATen's without their namespace; ``_foreach_*`` and ``triton_*`` are
+    beside them.
+    """
+    return frozenset(_ESTIMATORS)
+
+
+def estimate(
+    op: str,
+    dims: Sequence[Any] | None,
+    types: Sequence[str] | None,
+    strides: Sequence[Any] | None = None,
+    concrete: Sequence[str] | None = None,
+    *,
+    list_item_bytes: int | None = None,
+) -> Work | None:
+    """Arithmetic and least memory traffic of one call of an op, from what Kineto recorded on it.
+
+    A pure function of its arguments: call it once for each distinct combination. The op meant is the one that
+    launched the kernels, the innermost around the launch; for an op that only calls others the answer would
+    count them again.
+
+    Args:
+        op: the event's name: ``aten::mm``, ``flash_attn::_flash_attn_forward``, ``triton_poi_fused_add_0``.
+        dims: "Input Dims".
+        types: "Input type".
+        strides: "Input Strides"; without them expanded tensors count as if they were whole.
+        concrete: "Concrete Inputs"; without them ops that need a flag or a stride are not known.
+        list_item_bytes: bytes of an element of the TensorLists, whose type Kineto does not record
+            (`lanewise.work.list_item_bytes` reads it off some kernels' names).
+
+    Returns:
+        The work, or None where the op is not known or what it needs was not recorded.
+    """
+    if dims is None or types is None:
+        return None
+    inputs = Inputs(dims, types, strides, concrete, list_item_bytes)
+    name = op.removeprefix("aten::")
+    try:
+        estimator = _ESTIMATORS.get(name)
+        if estimator is not None:
+            return estimator(name, inputs)
+        if name.startswith("_foreach_"):
+            return lists.foreach(name, inputs)
+        if inductor.is_triton_op(name):
+            return inductor.triton_work(name, inputs)
+    except UnknownInput:
+        pass
+    return None
