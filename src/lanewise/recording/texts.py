@@ -1,0 +1,116 @@
+"""What the recorder says to people. English here, Japanese in ``translations/ja/recording.toml``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lanewise import units
+from lanewise.translations import Catalog
+
+__all__ = ["TEXTS", "Notice", "notice_text"]
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something to say: the key of a text and the raw values of its slots.
+
+    The unit of a value is the end of its name: ``_ns``, ``_bytes``, ``_ratio``; other numbers are counts. A
+    value that begins with ``cause-`` is itself the key of a text.
+    """
+
+    key: str
+    slots: dict[str, Any] = field(default_factory=dict)
+
+
+def notice_text(notice: Notice, lang: str = "en") -> str:
+    """The notice in a language, numbers as text."""
+    return TEXTS(
+        notice.key, lang, **{name: _value(name, value, lang) for name, value in notice.slots.items()}
+    )
+
+
+def _value(name: str, value: Any, lang: str) -> str:
+    if isinstance(value, str):
+        return TEXTS(value, lang) if value.startswith("cause-") else value
+    if name.endswith("_ns"):
+        return units.duration(value, lang)
+    if name.endswith("_bytes"):
+        return units.size(value, lang)
+    if name.endswith("_ratio"):
+        return units.percent(value, lang)
+    if isinstance(value, float):
+        return f"{value:.2g}"
+    return units.count(value, lang) if value is None or isinstance(value, int) else str(value)
+
+
+_ENGLISH = {
+    # One line a capture, then what is in it.
+    "written": "{path}: {file_bytes}, {steps} steps, {cpu_ops} CPU ops, {launches} launches, {gpu_ops} GPU "
+    "ops.",
+    "written-table": "{path}: torch's table of ops.",
+    "step-time": "Step: {median_ns} without the profiler (median of {steps}, {min_ns} to {max_ns}), "
+    "{profiled_ns} with it"
+    " ({factor} times).",
+    "step-time-mean": "Step: {median_ns} without the profiler (mean of {steps}), {profiled_ns} with it "
+    "({factor} times).",
+    "next": "Next: lanewise explain {path}",
+    # What went wrong, or almost.
+    "not-reached": "No trace: {came} steps came, {needed} were needed ({skip} skipped, {timed} timed, "
+    "{warmup} warm-up,"
+    " {active} recorded).",
+    "try-fewer": "For {came} steps: --skip {skip} --timed {timed} --warmup {warmup} --active {active}",
+    "try-whole": "To record everything from start to end, without steps: --whole",
+    "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), "
+    "or give whole=True.",
+    "no-steps": "No trace: torch was imported, but no optimizer stepped and no module with parameters was "
+    "called. Name a function"
+    " that is one step, --step-on train_step or --step-on package.module:function, or record everything "
+    "with --whole.",
+    "no-step-function": "No trace: {function} was never called. Is it module:function, or a function of the"
+    " script itself?",
+    "no-torch": "No trace: no Python process that this command started imported torch. lanewise cannot "
+    "enter an interpreter"
+    " that runs with -I or -E, or in a container of its own.",
+    "ended-early": "The run ended in the window ({reason}): {steps} of {active} steps are whole.",
+    "gpu-missing": "{path}: no GPU events, though {launches} kernels were launched. {cause}",
+    "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in "
+    "the window). {cause}",
+    "cause-torch-without-cupti": "This torch was built without CUPTI, so its profiler cannot see the GPU. "
+    "Install torch from its"
+    " official wheels.",
+    "cause-other-profiler": "Another profiler is attached to this process (Nsight Systems, Nsight Compute, "
+    "DCGM or a second torch"
+    " profiler), and CUPTI serves one at a time. Run without it.",
+    "cause-permission": "The driver reserves profiling for the administrator. Run as root, or load the "
+    "module with"
+    " NVreg_RestrictProfilingToAdminUsers=0.",
+    "cause-device": "CUPTI does not serve this device (virtual GPU, confidential mode, or too old). Record "
+    "on the bare GPU.",
+    "cause-unknown": "CUPTI was not available; lanewise doctor checks why.",
+    "wrong-thread": "No trace: the window was opened by another thread, which has to end it. Mark steps on "
+    "the main thread.",
+    "profiler-failed": "No trace: torch's profiler failed: {error}",
+    "profiler-busy": "No trace: another torch profiler was running when the window was to open. Record "
+    "without it, or without"
+    " lanewise.",
+    "write-failed": "No trace: {path} could not be written: {error}",
+    "table-failed": "{path}: torch could not make its table: {error}",
+    "table-left-out": "{path}: left out, since torch takes minutes to make a table of {events} events.",
+    "estimate": "One step takes {step_bytes} of JSON; {active} steps will take about {total_bytes}.",
+    "fewer-steps": "One step takes {step_bytes} of JSON, so {active} are recorded instead of {planned}, "
+    "within the limit of"
+    " {limit_bytes}. --limit raises it; fewer flags shrink a step.",
+    "too-large": "No trace: one step takes {step_bytes} of JSON, more than the limit of {limit_bytes}. "
+    "Leave out --stack, --memory"
+    " or --shapes, or raise --limit.",
+    "over-limit": "{path}: {json_bytes} of JSON, more than the limit of {limit_bytes}: viewers may not open"
+    " it. Record fewer steps.",
+    "renamed": "{wanted} was there already and is kept; this capture is {path}.",
+    "damaged": "{path}: the file reads back incomplete ({error}). Is the disk full?",
+    "killed": "Process {pid} (rank {rank}) ended in the window without writing a trace: it was killed, or "
+    "left by os._exit.",
+    "rank-off": "Rank {rank} is not recorded, as --ranks says.",
+}
+
+TEXTS = Catalog("recording", _ENGLISH)
