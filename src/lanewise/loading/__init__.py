@@ -1,1 +1,107 @@
-"""To be filled."""
+"""From a file to a `Trace`: any shape of PyTorch profiler trace, sound or damaged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lanewise.model.notes import Note
+from lanewise.model.trace import Trace, lanes_of
+
+from .header import base_time, devices_of, distributed_of
+from .reader import Document, Progress, read_document, workers_for
+from .source import Source, TraceSource, open_source
+from .workers import Workers
+
+__all__ = ["Progress", "TraceSource", "load"]
+
+
+def load(source: TraceSource, *, progress: Progress | None = None, processes: int | None = None) -> Trace:
+    """Read a PyTorch profiler trace.
+
+    Args:
+        source: a path, ``-`` for standard input, a binary file object, or a URL (extra ``lanewise[fsspec]``); gzip or plain.
+        progress: called now and then with the stored bytes read and their total (None where not known).
+        processes: worker processes that decode beside this one; None decides by the size of the file, 0 uses none.
+
+    Returns:
+        The trace. What was damaged, lost or cannot be known is in its ``notes``.
+
+    Raises:
+        LoadError: the file cannot be read; NotATraceError: it is something else; EmptyTraceError: it is empty.
+        UsageError: a URL without fsspec, or a file object in text mode.
+    """
+    with open_source(source) as opened:
+        n = workers_for(opened) if processes is None else processes
+        workers = Workers(n) if n > 0 else None
+        try:
+            document = read_document(opened, progress, workers)
+        finally:
+            if workers is not None:
+                workers.close()
+        return _trace(document, opened)
+
+
+def _trace(document: Document, source: Source) -> Trace:
+    assembly, notes = document.assembly, document.notes
+    tables = assembly.tables()
+    counts = assembly.counts
+    no_time = counts.get("skipped", 0)
+    if no_time:
+        notes.append(Note("no-time", {"count": no_time}))
+    if counts.get("no_duration"):
+        notes.append(Note("no-duration", {"count": counts["no_duration"]}))
+    if assembly.n_strays:
+        notes.append(Note("strays", {"count": assembly.n_strays}))
+    if assembly.unknown_categories:
+        names = ", ".join(sorted(assembly.unknown_categories)[:6])
+        notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))
+    if "events" not in tables and not document.truncated:
+        notes.append(Note("no-events"))
+    _note_integer_times(tables, notes)
+    used = np.unique(tables["gpu_ops"]["device"]).tolist() if "gpu_ops" in tables else []
+    base = base_time(document.header)
+    return Trace(
+        path=source.name,
+        format=_format(document, tables),
+        header=document.header,
+        base_ns=0 if base is None and document.text_times else base,
+        tables=tables,
+        strings=[s.strip() for s in assembly.strings],
+        lanes=lanes_of(assembly.lanes, assembly.metadata),
+        inputs=assembly.inputs,
+        devices=devices_of(document.header, used),
+        distributed=distributed_of(document.header, source.name, notes),
+        notes=notes,
+        skipped_events=no_time + sum(not d.kept for d in document.damage),
+        repaired_events=sum(d.kept for d in document.damage),
+        stray_events=assembly.n_strays,
+        truncated=document.truncated,
+    )
+
+
+def _format(document: Document, tables: dict[str, Any]) -> str:
+    """Which exporter wrote the file, as far as its shape tells."""
+    if document.bare and "schemaVersion" not in document.header:
+        calls = tables.get("calls")
+        return "autograd-legacy" if calls is None else "kineto"
+    if document.bare:
+        return "kineto"
+    return "kineto-legacy" if _old_ids(tables) else "kineto"
+
+
+def _old_ids(tables: dict[str, Any]) -> bool:
+    return False
+
+
+def _note_integer_times(tables: dict[str, Any], notes: list[Note]) -> None:
+    """Traces of torch before 2.3 have whole microseconds."""
+    gpu = tables.get("gpu_ops")
+    if gpu is None or len(gpu["event"]) < 2:
+        return
+    events = gpu["event"]
+    ts, dur = tables["events"]["ts"][events], tables["events"]["dur"][events]
+    if not (ts % 1000).any() and not (dur % 1000).any():
+        notes.append(Note("integer-times"))
+

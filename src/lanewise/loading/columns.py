@@ -1,0 +1,376 @@
+"""Events as columns: one chunk's records become small NumPy arrays, and the chunks of a trace become its tables.
+
+A chunk numbers its strings, lanes and input signatures by itself, so chunks can be decoded anywhere, also in other
+processes; `Assembly` gives them the trace's numbers.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OTHER_CATEGORY, canonical_category
+
+from .exact import exact_ns
+from .records import EXACT_FLOAT_US, NOTHING, Args, Event, TextEvent
+
+__all__ = ["MISSING", "ChunkColumns", "Numbering", "chunk_columns"]
+
+Array = npt.NDArray[Any]
+# Marks "not there" in integer columns until they become Polars frames, where it is null.
+MISSING = -1
+_NO_ARGS = Args()
+
+
+class Numbering:
+    """Gives each distinct value a number, in order of first sight."""
+
+    def __init__(self) -> None:
+        self._ids: defaultdict[Any, int] = defaultdict(count().__next__)
+
+    def codes(self, values: Iterable[Any], dtype: Any = np.int32) -> Array:
+        """The numbers of the values."""
+        ids = self._ids
+        return np.array([ids[v] for v in values], dtype=dtype)
+
+    def values(self) -> list[Any]:
+        """All values, in the order of their numbers."""
+        return list(self._ids)
+
+
+@dataclass(slots=True)
+class Numbers:
+    """The three numberings of a chunk."""
+
+    strings: Numbering = field(default_factory=Numbering)
+    lanes: Numbering = field(default_factory=Numbering)
+    inputs: Numbering = field(default_factory=Numbering)
+
+
+@dataclass(slots=True)
+class ChunkColumns:
+    """What one chunk holds, as arrays; strings, lanes and inputs by the chunk's own numbers."""
+
+    tables: dict[str, dict[str, Array]] = field(default_factory=dict)
+    strings: list[str] = field(default_factory=list)
+    lanes: list[tuple[Any, Any]] = field(default_factory=list)
+    inputs: list[tuple[bytes | None, ...]] = field(default_factory=list)
+    metadata: list[tuple[Any, Any, str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    unknown_categories: dict[str, int] = field(default_factory=dict)
+
+
+class NeedsText(Exception):
+    """These timestamps do not fit a double: decode the chunk again with their text."""
+
+
+def integers(values: list[Any]) -> Array:
+    """int64 of numbers, numeric strings and None (MISSING); what is no number is MISSING."""
+    try:
+        return np.array(values, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.array([_integer(v) for v in values], dtype=np.int64)
+
+
+def _integer(value: Any) -> int:
+    if value is None:
+        return MISSING
+    try:
+        number = int(value, 0) if isinstance(value, str) else int(value)
+    except (ValueError, OverflowError):
+        return MISSING
+    # An unsigned 64-bit -1, as some exporters print it.
+    number = number - 2**64 if number >= 2**63 else number
+    return number if -(2**63) <= number < 2**63 else MISSING
+
+
+def floats(values: list[Any]) -> Array:
+    """float64 of numbers; NaN for None and for what is no number."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.array([_float(v) for v in values], dtype=np.float64)
+
+
+def _float(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def triples(values: list[Any]) -> Array:
+    """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
+    try:
+        array = np.array(values, dtype=np.int64)
+        if array.shape == (len(values), 3):
+            return array.astype(np.int32)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    out = np.full((len(values), 3), MISSING, dtype=np.int32)
+    for i, value in enumerate(values):
+        if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
+            out[i] = value
+    return out
+
+
+def _times(events: Sequence[Event | TextEvent], text: bool) -> Array:
+    """Timestamps in float64 microseconds checked to be exact, or int64 ns from text; NaN / minimum where there is none."""
+    if text:
+        return exact_ns([e.ts for e in events])
+    us = np.array([e.ts for e in events], dtype=np.float64)  # None becomes NaN
+    finite = us[np.isfinite(us)]
+    if finite.size and np.abs(finite).max() >= EXACT_FLOAT_US:
+        raise NeedsText
+    return _to_ns(us)
+
+
+NO_TIME = np.iinfo(np.int64).min
+
+
+def _to_ns(us: Array) -> Array:
+    known = np.isfinite(us)
+    out = np.full(len(us), NO_TIME, dtype=np.int64)
+    out[known] = np.rint(us[known] * 1000.0).astype(np.int64)
+    return out
+
+
+def _lane_key(pid: Any, tid: Any) -> tuple[Any, Any]:
+    return _lane_part(pid), _lane_part(tid)
+
+
+def _lane_part(value: Any) -> Any:
+    """Lane ids as one thing: 25738 and "25738" are the same thread."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text.lstrip("-").isdigit() and len(text) < 20:
+            return int(text)
+        return text
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def chunk_columns(events: Sequence[Event | TextEvent], *, text: bool) -> ChunkColumns:
+    """Sort the events of a chunk by kind and take their fields as columns.
+
+    Raises:
+        NeedsText: the timestamps need `text`.
+    """
+    out = ChunkColumns()
+    numbers = Numbers()
+    phases = [e.ph for e in events]
+    if phases.count("X") == len(phases):
+        spans: Sequence[Any] = events
+    else:
+        spans = [e for e, ph in zip(events, phases, strict=True) if ph == "X"]
+        _other_phases([e for e in events if e.ph != "X"], numbers, out, text)
+    if spans:
+        _spans(spans, numbers, out, text)
+    out.strings = numbers.strings.values()
+    out.inputs = numbers.inputs.values()
+    out.lanes = [_lane_key(*key) for key in numbers.lanes.values()]
+    return out
+
+
+def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool) -> None:
+    ts = _times(spans, text)
+    dur = floats([e.dur for e in spans])
+    names = numbers.strings.codes([e.name or "" for e in spans])
+    lane = numbers.lanes.codes([(e.pid, e.tid) for e in spans])
+    cats_seen = Numbering()
+    raw_cats = cats_seen.codes([e.cat if e.cat is not None else _legacy_category(e) for e in spans])
+    kinds = [canonical_category(c) for c in cats_seen.values()]
+    category = np.array([CATEGORY_CODES[k] for k in kinds], dtype=np.int16)[raw_cats]
+    for i, (raw, kind) in enumerate(zip(cats_seen.values(), kinds, strict=True)):
+        if kind == OTHER_CATEGORY:
+            out.unknown_categories[str(raw)] = int((raw_cats == i).sum())
+
+    no_duration = np.isnan(dur)
+    bad = (ts == NO_TIME) | (dur < 0)
+    own = category == CATEGORY_CODES["Trace"]
+    out.counts["skipped"] = int((bad & ~own).sum())
+    out.counts["no_duration"] = int((no_duration & ~bad & ~own).sum())
+    keep = np.flatnonzero(~(bad | own))
+    dur_ns = np.rint(np.nan_to_num(dur, nan=0.0, posinf=0.0) * 1000.0).astype(np.int64)
+    out.tables["events"] = {
+        "ts": ts[keep],
+        "dur": dur_ns[keep],
+        "category": category[keep].astype(np.int8),
+        "name": names[keep],
+        "lane": lane[keep],
+    }
+    if len(keep) != len(spans):
+        spans = [spans[i] for i in keep]
+        category = category[keep]
+    _typed_tables(spans, category, numbers, out)
+
+
+def _legacy_category(event: Any) -> str | None:
+    """The category of an event without one, from the process names that the exporter before Kineto gave."""
+    if event.pid == "CPU functions":
+        return "cpu_op"
+    if event.pid == "CUDA functions":
+        name = event.name or ""
+        return "gpu_memcpy" if name.startswith("Memcpy") else "gpu_memset" if name.startswith("Memset") else "kernel"
+    return None
+
+
+def _typed_tables(spans: Sequence[Any], category: Array, numbers: Numbers, out: ChunkColumns) -> None:
+    """The tables that hold the arguments of one group of categories each."""
+    for table, columns in _TABLES.items():
+        codes = [CATEGORY_CODES[c] for c in CATEGORIES if CATEGORIES[c].table == table]
+        rows = np.flatnonzero(np.isin(category, codes))
+        if not len(rows):
+            continue
+        args = [spans[i].args or _NO_ARGS for i in rows]
+        out.tables[table] = {"event": rows, **columns(args, numbers)}
+        if table in ("cpu_ops", "gpu_ops"):
+            _collectives(rows, args, numbers.strings, out)
+
+
+def _gpu_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    grid, block = triples([a.grid for a in args]), triples([a.block for a in args])
+    return {
+        "correlation": integers([a.correlation for a in args]),
+        "external_id": _external(args),
+        "device": integers([a.device for a in args]),
+        "stream": integers([a.stream for a in args]),
+        "bytes": integers([a.bytes for a in args]),
+        "grid_x": grid[:, 0],
+        "grid_y": grid[:, 1],
+        "grid_z": grid[:, 2],
+        "block_x": block[:, 0],
+        "block_y": block[:, 1],
+        "block_z": block[:, 2],
+        "registers": integers([a.registers for a in args]).astype(np.int32),
+        "shared_memory": integers([a.shared_memory for a in args]).astype(np.int32),
+        "occupancy": floats([a.occupancy for a in args]).astype(np.float32),
+        "graph_node": integers([a.graph_node for a in args]),
+    }
+
+
+def _external(args: list[Args]) -> Array:
+    new = integers([a.external_id for a in args])
+    if (new == MISSING).all():  # traces of 2021 spell it in lower case
+        return integers([a.old_external_id for a in args])
+    return new
+
+
+def _call_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    return {"correlation": integers([a.correlation for a in args]), "external_id": _external(args)}
+
+
+def _op_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    signatures = [
+        None
+        if a.dims is NOTHING and a.types is NOTHING
+        else (bytes(a.dims) or None, bytes(a.types) or None, bytes(a.strides) or None, bytes(a.concrete) or None)
+        for a in args
+    ]
+    stacks = [a.call_stack for a in args]
+    return {
+        "external_id": _external(args),
+        "sequence": integers([a.sequence for a in args]),
+        "forward_thread": integers([a.forward_thread for a in args]),
+        "inputs": _or_missing(signatures, numbers.inputs),
+        "call_stack": _or_missing(stacks, numbers.strings),
+    }
+
+
+def _or_missing(values: list[Any], numbering: Numbering) -> Array:
+    if not any(v is not None for v in values):
+        return np.full(len(values), MISSING, dtype=np.int32)
+    ids = numbering._ids
+    return np.array([MISSING if v is None else ids[v] for v in values], dtype=np.int32)
+
+
+def _python_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    return {
+        "python_id": integers([a.python_id for a in args]),
+        "python_parent": integers([a.python_parent for a in args]),
+        "python_module": integers([a.python_module for a in args]),
+    }
+
+
+def _sync_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    return {
+        "correlation": integers([a.correlation for a in args]),
+        "device": integers([a.device for a in args]),
+        "stream": integers([a.stream for a in args]),
+        "kind": _or_missing([a.sync_kind for a in args], numbers.strings),
+        "wait_on_stream": integers([a.wait_stream for a in args]),
+        "wait_on_record": integers([a.wait_record for a in args]),
+    }
+
+
+_TABLES: dict[str, Callable[[list[Args], Numbers], dict[str, Array]]] = {
+    "gpu_ops": _gpu_columns,
+    "calls": _call_columns,
+    "cpu_ops": _op_columns,
+    "python_frames": _python_columns,
+    "syncs": _sync_columns,
+}
+
+
+def _collectives(rows: Array, args: list[Args], strings: Numbering, out: ChunkColumns) -> None:
+    """Collectives, which carry their sizes on CPU ops (record_param_comms) and, since torch 2.4, on kernels too."""
+    found = [i for i, a in enumerate(args) if a.collective is not None]
+    if not found:
+        return
+    some = [args[i] for i in found]
+    new = {
+        "event": rows[found],
+        "collective": strings.codes([a.collective for a in some]),
+        "in_elements": integers([a.in_elements for a in some]),
+        "out_elements": integers([a.out_elements for a in some]),
+        "dtype": _or_missing([a.dtype for a in some], strings),
+        "group_size": integers([a.group_size for a in some]),
+        "group_name": _or_missing([a.group_name for a in some], strings),
+        "group_description": _or_missing([a.group_text for a in some], strings),
+    }
+    old = out.tables.get("collectives")
+    out.tables["collectives"] = new if old is None else {k: np.concatenate([old[k], new[k]]) for k in new}
+
+
+def _other_phases(events: list[Any], numbers: Numbers, out: ChunkColumns, text: bool) -> None:
+    """Metadata, flows and memory events; what else there is is only counted."""
+    flows, memory = [], []
+    for e in events:
+        if e.ph == "M":
+            args = e.args or _NO_ARGS
+            value = args.name if args.name is not None else args.labels
+            if value is not None:
+                out.metadata.append((*_lane_key(e.pid, e.tid), e.name or "", value))
+        elif e.ph in ("s", "f", "t") and e.cat in ("fwdbwd", "cpu_to_cuda"):
+            flows.append(e)
+        elif e.name == "[memory]":
+            memory.append(e)
+        else:
+            out.counts[e.ph or "?"] = out.counts.get(e.ph or "?", 0) + 1
+    if flows:
+        out.tables["flows"] = {
+            "ts": _times(flows, text),
+            "lane": numbers.lanes.codes([(e.pid, e.tid) for e in flows]),
+            "id": integers([e.id for e in flows]),
+            "end": np.array([e.ph != "s" for e in flows], dtype=np.bool_),
+            "backward": np.array([e.cat == "fwdbwd" for e in flows], dtype=np.bool_),
+        }
+    if memory:
+        args_of = [e.args or _NO_ARGS for e in memory]
+        out.tables["memory"] = {
+            "ts": _times(memory, text),
+            "lane": numbers.lanes.codes([(e.pid, e.tid) for e in memory]),
+            "bytes": integers([a.memory_bytes for a in args_of]),
+            "address": integers([a.address for a in args_of]),
+            "device_type": integers([a.device_type for a in args_of]),
+            "device": integers([a.device_id for a in args_of]),
+            "total_allocated": integers([a.total_allocated for a in args_of]),
+            "total_reserved": integers([a.total_reserved for a in args_of]),
+        }

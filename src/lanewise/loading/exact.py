@@ -1,0 +1,60 @@
+"""Timestamps from their text, exact to the nanosecond: epoch microseconds with a fraction do not fit a double."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["exact_ns", "ns_of_text"]
+
+_NONE = np.iinfo(np.int64).min
+
+
+def ns_of_text(text: bytes) -> int | None:
+    """Whole nanoseconds of a decimal number of microseconds, rounded half up; None when it is no number."""
+    try:
+        return int((Decimal(text.decode("ascii")) * 1000).to_integral_value(rounding="ROUND_HALF_UP"))
+    except (InvalidOperation, UnicodeDecodeError, ValueError):
+        return None
+
+
+def exact_ns(raws: Sequence[Any]) -> npt.NDArray[np.int64]:
+    """int64 nanoseconds of JSON numbers given as text (buffers; empty or ``null`` where there is none); the minimum of int64 where there is none.
+
+    Texts of one shape (as many digits before the point, at most three after it) are converted together.
+    """
+    texts = [b"" if bytes(r) == b"null" else bytes(r) for r in raws]
+    out = np.full(len(texts), _NONE, dtype=np.int64)
+    lengths = np.array([len(t) for t in texts])
+    for length in np.unique(lengths):
+        if length == 0:
+            continue
+        rows = np.flatnonzero(lengths == length)
+        digits = np.frombuffer(b"".join([texts[i] for i in rows]), dtype=np.uint8).reshape(len(rows), length)
+        _convert(digits, rows, texts, out)
+    return out
+
+
+def _convert(digits: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], texts: list[bytes], out: npt.NDArray[np.int64]) -> None:
+    length = digits.shape[1]
+    points = digits == ord(".")
+    whole = np.where(points.any(axis=1), points.argmax(axis=1), length)
+    numeric = digits - ord("0") <= 9  # wraps around for anything below "0"
+    for point in np.unique(whole):
+        some = whole == point
+        block = digits[some]
+        places = length - point - 1 if point < length else 0
+        columns = np.r_[0:point, point + 1 : length]
+        if places <= 3 and len(columns) <= 16 and numeric[some][:, columns].all():
+            powers = 10 ** np.arange(len(columns) - 1, -1, -1, dtype=np.int64)
+            value = (block[:, columns].astype(np.int64) - ord("0")) @ powers
+            out[rows[some]] = value * 10 ** (3 - places)
+        else:  # a sign, an exponent, more digits
+            for row in rows[some]:
+                ns = ns_of_text(texts[row])
+                if ns is not None:
+                    out[row] = ns
