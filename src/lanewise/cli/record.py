@@ -1,0 +1,148 @@
+"""`lanewise record`: record a command without a change to it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lanewise.errors import LanewiseError, UsageError
+from lanewise.translations import LANGUAGES, default_language
+
+__all__ = ["command"]
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+def _bytes(_context: click.Context, _parameter: click.Parameter, value: str) -> int:
+    """``512M``, ``2G``, ``2GiB`` or a plain number of bytes; 0 is no limit."""
+    text = value.strip().lower().removesuffix("ib").removesuffix("b")
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "")
+    try:
+        return int(float(number) * _UNITS[unit])
+    except ValueError:
+        raise click.BadParameter(f"{value} is no size. Write it like 512M or 2G; 0 is no limit.") from None
+
+
+def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
+    """``all``, or ranks with commas between."""
+    if value is None or value == "all":
+        return None
+    try:
+        return tuple(int(rank) for rank in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value} is no list of ranks. Write it like 0,3.") from None
+
+
+@click.command(
+    "record",
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    short_help="Record a command with torch's profiler, without a change to it.",
+)
+@click.option("--skip", default=5, show_default=True, help="Steps that run before anything is done.")
+@click.option(
+    "--timed", default=10, show_default=True, help="Steps timed without the profiler: the real time."
+)
+@click.option("--warmup", default=2, show_default=True, help="Steps with the profiler on and nothing kept.")
+@click.option("--active", default=3, show_default=True, help="Steps recorded.")
+@click.option("--whole", is_flag=True, help="Record everything from start to end, without steps.")
+@click.option(
+    "--step-on",
+    default="auto",
+    show_default=True,
+    metavar="auto|optimizer|forward|[MODULE:]FUNCTION",
+    help="What ends a step. auto: optimizer steps in training, outermost module calls in inference.",
+)
+@click.option("--shapes", is_flag=True, help="Input shapes of each op (slower steps, larger file).")
+@click.option(
+    "--stack", is_flag=True, help="Python call stacks (steps several times slower, file ten times larger)."
+)
+@click.option("--memory", is_flag=True, help="Every allocation and release.")
+@click.option(
+    "--flops", is_flag=True, help="Estimated operations of matmul and convolution; turns shapes on."
+)
+@click.option(
+    "--modules", is_flag=True, help="Module hierarchy of TorchScript ops; for eager modules use --stack."
+)
+@click.option(
+    "-o", "--out", metavar="FILE|FOLDER", help="Trace (.json, .json.gz) or folder.  [default: traces]"
+)
+@click.option("--label", help="First part of the file name.  [default: the script's name]")
+@click.option("--force", is_flag=True, help="Replace a file that exists.")
+@click.option(
+    "--limit", default="1G", show_default=True, callback=_bytes, help="Largest trace before compression."
+)
+@click.option(
+    "--ranks",
+    callback=_ranks,
+    metavar="all|0,3",
+    help="Ranks to record of a distributed run.  [default: all]",
+)
+@click.option("--quiet", is_flag=True, help="Say nothing but what went wrong.")
+@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the messages.")
+@click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGS]...")
+def command(words: tuple[str, ...], module: str | None, **options: Any) -> None:
+    """Record a command with torch's profiler, without a change to it.
+
+    \b
+    lanewise record -- python train.py --epochs 1
+    lanewise record -- torchrun --nproc-per-node 8 train.py
+    lanewise record --stack -m package.train
+    lanewise record --step-on train_step -- python loop.py
+
+    The command keeps its arguments, its streams and its exit status. Messages go to stderr.
+    """
+    lang = options.pop("lang") or default_language()
+    if module is not None:
+        words = ("-m", module, *words)
+    try:
+        status = _record(words, lang, **options)
+    except LanewiseError as error:
+        click.echo(f"lanewise: {error}", err=True)
+        sys.exit(2)
+    if status < 0:
+        _die_of(-status)
+    sys.exit(status)
+
+
+def _record(words: tuple[str, ...], lang: str, step_on: str, quiet: bool, limit: int, **options: Any) -> int:
+    from lanewise.recording.plan import Plan
+    from lanewise.recording.script import command_of, run_recorded
+    from lanewise.recording.texts import notice_text
+
+    plan = Plan(limit_bytes=limit, **options)
+    if not plan.whole and plan.skip == 0:
+        # A step is known by its end, so the first one has no beginning that could be recorded.
+        raise UsageError(
+            "--skip", "0: steps found in a script begin with the second.", "Give 1 or more, or --whole."
+        )
+    if plan.out is not None:
+        plan = Plan(**{**vars(plan), "out": os.path.abspath(plan.out)})
+    else:
+        plan = Plan(**{**vars(plan), "out": str(Path("traces").resolve())})
+    outcome = run_recorded(command_of(words), plan, step_on)
+    for notice in outcome.notices:
+        if not quiet or notice.key not in _GOOD_NEWS:
+            click.echo(f"lanewise: {notice_text(notice, lang)}", err=True)
+    return outcome.status
+
+
+_GOOD_NEWS = frozenset({"written", "written-table", "estimate", "step-time", "step-time-mean", "next"})
+
+
+def _die_of(number: int) -> None:
+    """End as the command did, so that a shell sees the same signal."""
+    if hasattr(signal, "SIGKILL"):
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    command()
