@@ -1,10 +1,10 @@
 """Scaled dot-product attention in one op: ATen's by backend, and the FlashAttention packages' own.
 
 Forward: two products for each score that the mask keeps, queries with keys and scores with values; backward:
-five (the scores again, and the gradients of values, scores, queries and keys). A multiply-add is two operations;
-the softmax is not counted, as FlashAttention's own benchmarks and `torch.utils.flop_counter` leave it out.
-Unlike the latter, a causal mask or a window is counted as what it keeps: exactly the scores on its side of the
-diagonal.
+five (the scores again, and the gradients of values, scores, queries and keys). A multiply-add is two
+operations; the softmax is not counted, as FlashAttention's own benchmarks and `torch.utils.flop_counter`
+leave it out. Unlike the latter, a causal mask or a window is counted as what it keeps: exactly the scores on
+its side of the diagonal.
 """
 
 from __future__ import annotations
@@ -85,20 +85,14 @@ _SIGNATURES = {
     "_scaled_dot_product_cudnn_attention": _Signature(causal=6, bias=3),
     "_scaled_dot_product_cudnn_attention_backward": _Signature(causal=14, query=1, out=4, bias=8),
     "_scaled_dot_product_fused_attention_overrideable": _Signature(causal=5, bias=3),
-    "_scaled_dot_product_fused_attention_overrideable_backward": _Signature(
-        causal=13, query=1, out=6, bias=4
-    ),
+    "_scaled_dot_product_fused_attention_overrideable_backward": _Signature(causal=13, query=1, out=6, bias=4),
     "scaled_dot_product_attention": _Signature(causal=5, bias=3),
     "_scaled_dot_product_attention_math": _Signature(causal=5, bias=3),
-    "_flash_attention_forward": _Signature(
-        causal=8, heads_first=False, bottom_right=True, packed=3, window=11, used=13
-    ),
+    "_flash_attention_forward": _Signature(causal=8, heads_first=False, bottom_right=True, packed=3, window=11, used=13),
     "_flash_attention_backward": _Signature(
         causal=11, query=1, out=4, heads_first=False, bottom_right=True, packed=6, window=15
     ),
-    "_efficient_attention_forward": _Signature(
-        mask_type=9, heads_first=False, packed=4, bias=3, used=12, one_window=13
-    ),
+    "_efficient_attention_forward": _Signature(mask_type=9, heads_first=False, packed=4, bias=3, used=12, one_window=13),
     "_efficient_attention_backward": _Signature(
         mask_type=14, query=1, out=5, heads_first=False, packed=6, bias=4, one_window=18
     ),
@@ -106,13 +100,9 @@ _SIGNATURES = {
     "_cudnn_attention_backward": _Signature(causal=14, query=1, out=4, packed=9, bias=8),
     # The package flash-attn (2.6 and later registers its functions as ops).
     "flash_attn::_flash_attn_forward": _Signature(causal=5, heads_first=False, bottom_right=True, window=6),
-    "flash_attn::_flash_attn_backward": _Signature(
-        causal=11, query=1, out=4, heads_first=False, bottom_right=True, window=12
-    ),
+    "flash_attn::_flash_attn_backward": _Signature(causal=11, query=1, out=4, heads_first=False, bottom_right=True, window=12),
     "flash_attn::_flash_attn_varlen_forward": _Signature(causal=9, heads_first=False, packed=3),
-    "flash_attn::_flash_attn_varlen_backward": _Signature(
-        causal=15, query=1, out=4, heads_first=False, packed=9
-    ),
+    "flash_attn::_flash_attn_varlen_backward": _Signature(causal=15, query=1, out=4, heads_first=False, packed=9),
     # An autograd function in Python, which older releases of the package launch from.
     "FlashAttnFunc": _Signature(causal=5, heads_first=False, bottom_right=True),
 }
@@ -212,9 +202,7 @@ def _attention(op: str, inputs: Inputs) -> Work:
     scores, causal = _scores(inputs, where, sizes)
     inner = 3 * sizes.dim + 2 * sizes.value_dim if backward else sizes.dim + sizes.value_dim
     flops = 2 * sizes.batch * sizes.heads * scores * inner
-    return Work(
-        "attention", flops, total, query.dtype, causal, note=_note(inputs, where, sizes, scores, causal)
-    )
+    return Work("attention", flops, total, query.dtype, causal, note=_note(inputs, where, sizes, scores, causal))
 
 
 def _note(inputs: Inputs, where: _Signature, sizes: _Sizes, scores: int, causal: bool) -> str:

@@ -90,10 +90,7 @@ def _output(x: Tensor, weight: Tensor, inputs: Inputs, where: _Signature, transp
     spatial, taps = x.shape[-rank:], weight.shape[2:]
     if transposed:
         extra = _geometry(inputs, where.output_padding, rank, 0)
-        return [
-            _transposed_size(*sizes)
-            for sizes in zip(spatial, taps, stride, padding, dilation, extra, strict=True)
-        ]
+        return [_transposed_size(*sizes) for sizes in zip(spatial, taps, stride, padding, dilation, extra, strict=True)]
     return [output_size(*sizes) for sizes in zip(spatial, taps, stride, padding, dilation, strict=True)]
 
 

@@ -34,12 +34,13 @@ def estimate(
     concrete: Sequence[str] | None = None,
     *,
     list_item_bytes: int | None = None,
+    list_elements: int | None = None,
 ) -> Work | None:
     """Arithmetic and least memory traffic of one call of an op, from what Kineto recorded on it.
 
     A pure function of its arguments: call it once for each distinct combination. The op meant is the one that
-    launched the kernels, the innermost around the launch; for an op that only calls others the answer would
-    count them again.
+    launched the kernels, the innermost around the launch. What it has done by ops that it calls (``zero_`` before
+    a scatter, ``copy_`` before a write) is theirs and not counted here.
 
     Args:
         op: the event's name: ``aten::mm``, ``flash_attn::_flash_attn_forward``, ``triton_poi_fused_add_0``.
@@ -49,13 +50,16 @@ def estimate(
         concrete: "Concrete Inputs"; without them ops that need a flag or a stride are not known.
         list_item_bytes: bytes of an element of the TensorLists, whose type Kineto does not record
             (`lanewise.work.list_item_bytes` reads it off some kernels' names).
+        list_elements: elements of one TensorList of more than 30 tensors, which Kineto does not record, where they
+            are known from elsewhere: for the one optimizer call of a step, the sum of the sizes that the step's
+            ``AccumulateGrad`` events have.
 
     Returns:
         The work, or None where the op is not known or what it needs was not recorded.
     """
     if dims is None or types is None:
         return None
-    inputs = Inputs(dims, types, strides, concrete, list_item_bytes)
+    inputs = Inputs(dims, types, strides, concrete, list_item_bytes, list_elements)
     name = op.removeprefix("aten::")
     try:
         estimator = _ESTIMATORS.get(name)

@@ -25,9 +25,7 @@ def _agree(condition: bool) -> None:
         raise UnknownInput
 
 
-def _product(
-    a: Tensor, b: Tensor, batch: int, extra_bytes: int, out_dtype: str | None, kind: str = "gemm"
-) -> Work:
+def _product(a: Tensor, b: Tensor, batch: int, extra_bytes: int, out_dtype: str | None, kind: str = "gemm") -> Work:
     """One product of ``(m, k)`` with ``(k, n)`` for each of `batch`; both operands hold the last two
     dimensions.
     """
@@ -48,11 +46,7 @@ def _matrices(first: int, rank: int) -> Callable[[str, Inputs], Work]:
         _agree(a.shape[:-2] == b.shape[:-2])
         extra = inputs.need(0).stored_bytes if first else 0
         # The dtype overloads (mm.dtype, bmm.dtype) carry the type of the result right after the operands.
-        out = (
-            inputs.dtype(first + 2)
-            if not first and inputs.types[first + 2 : first + 3] == ["Scalar"]
-            else None
-        )
+        out = inputs.dtype(first + 2) if not first and inputs.types[first + 2 : first + 3] == ["Scalar"] else None
         return _product(a, b, batch, extra, out or a.dtype)
 
     return estimate
@@ -121,9 +115,7 @@ def _scaled_mm_v2(op: str, inputs: Inputs) -> Work:
     _agree(len(a.shape) == 2 and len(b.shape) == 2)
     bias = inputs.tensor(8)
     work = _product(a, b, 1, bias.stored_bytes if bias else 0, inputs.dtype(9) or a.dtype)
-    return Work(
-        work.kind, work.flops, work.bytes, work.dtype, at_least=True, note="without the bytes of the scales"
-    )
+    return Work(work.kind, work.flops, work.bytes, work.dtype, at_least=True, note="without the bytes of the scales")
 
 
 def _serving_scaled_mm(op: str, inputs: Inputs) -> Work:

@@ -18,9 +18,7 @@ __all__ = ["is_triton_op", "triton_work"]
 
 _NAME = re.compile(r"triton_(poi|red|per|tem|for|split_scan)_fused_?(.*?)_?\d*$")
 # Operations that touch only part of an argument, or the same part again, depending on values or offsets.
-_PARTIAL = re.compile(
-    r"embedding|index|gather|scatter|slice|select|narrow|unfold|pool|upsample|grid_sampl|topk|sort"
-)
+_PARTIAL = re.compile(r"embedding|index|gather|scatter|slice|select|narrow|unfold|pool|upsample|grid_sampl|topk|sort")
 _NOTE = "each argument counted once; one updated in place moves twice"
 
 

@@ -143,9 +143,7 @@ class Tensor:
         if self.strides is None or len(self.strides) != len(self.shape) or self.numel == 0:
             return self.numel
         distinct = prod(size for size, stride in zip(self.shape, self.strides, strict=True) if stride != 0)
-        span = 1 + sum(
-            (size - 1) * abs(stride) for size, stride in zip(self.shape, self.strides, strict=True)
-        )
+        span = 1 + sum((size - 1) * abs(stride) for size, stride in zip(self.shape, self.strides, strict=True))
         return min(distinct, span)
 
     @property
@@ -196,12 +194,14 @@ class Inputs:
         strides: Sequence[Any] | None = None,
         concrete: Sequence[str] | None = None,
         list_item_bytes: int | None = None,
+        list_elements: int | None = None,
     ) -> None:
         self.dims = dims
         self.types = types
         self.strides = strides or ()
         self.concrete = concrete or ()
         self.list_item_bytes = list_item_bytes
+        self.list_elements = list_elements
 
     def __len__(self) -> int:
         return min(len(self.dims), len(self.types))
@@ -247,6 +247,8 @@ class Inputs:
         Raises:
             UnknownInput: no TensorList, or an empty or unrecorded one.
         """
+        if self.list_elements is not None and self.is_list(index) and not self.dims[index]:
+            return self.list_elements
         return sum(Tensor(sizes, None, strides).stored for sizes, strides in self.members(index))
 
     def members(self, index: int) -> list[tuple[tuple[int, ...], tuple[int, ...] | None]]:

@@ -101,9 +101,7 @@ ESTIMATORS: dict[str, Callable[[str, Inputs], Work | None]] = {
 # What ATen's kernels over lists say of their elements: `CatArrayBatchedCopy<OpaqueType<2u>, ...>` a size,
 # `multi_tensor_apply_kernel<TensorListMetadata<2>, BinaryOpListAlphaFunctor<float, ...>>` a type.
 _OPAQUE = re.compile(r"OpaqueType<(\d+)u?>")
-_TYPED = re.compile(
-    r"(?:Functor\w*|CatArrayBatchedCopy\w*)<(double|float|long|int|short|bool|c10::Half|c10::BFloat16)\b"
-)
+_TYPED = re.compile(r"(?:Functor\w*|CatArrayBatchedCopy\w*)<(double|float|long|int|short|bool|c10::Half|c10::BFloat16)\b")
 _TYPE_BYTES = {
     "double": 8,
     "long": 8,

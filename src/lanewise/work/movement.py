@@ -31,9 +31,7 @@ def _duplicate(op: str, inputs: Inputs) -> Work:
     x = inputs.need(0)
     index = _DUPLICATES[op]
     wanted = inputs.dtype(index) if index >= 0 else None
-    return Work(
-        "cast-copy", 0, x.stored_bytes + _written(x, item_bytes(wanted or x.dtype)), wanted or x.dtype
-    )
+    return Work("cast-copy", 0, x.stored_bytes + _written(x, item_bytes(wanted or x.dtype)), wanted or x.dtype)
 
 
 def _same_size(op: str, inputs: Inputs) -> Work:
@@ -98,11 +96,14 @@ def _pad(op: str, inputs: Inputs) -> Work:
     return Work("cast-copy", 0, x.stored_bytes + prod(sizes) * x.item_bytes, x.dtype)
 
 
+_DISTINCT = "indices taken to be distinct"
+
+
 def _embedding(op: str, inputs: Inputs) -> Work:
     """``embedding(table, indices)``: a row read and written for each index.
 
-    Rows that several indices share need to be read once, which only their values tell; a table smaller than
-    what is looked up is read once.
+    Rows that several indices share need to be read once, which only their values tell; a table smaller than what
+    is looked up is read once.
     """
     table, indices = inputs.need(0), inputs.need(1)
     if len(table.shape) != 2:
@@ -110,18 +111,20 @@ def _embedding(op: str, inputs: Inputs) -> Work:
     width = table.shape[1]
     read = min(indices.numel, table.shape[0]) * width * table.item_bytes
     written = indices.numel * width * table.item_bytes
-    return Work("embedding", 0, indices.stored_bytes + read + written, table.dtype)
+    return Work("embedding", 0, indices.stored_bytes + read + written, table.dtype, note=_DISTINCT)
 
 
 def _embedding_backward(op: str, inputs: Inputs) -> Work:
-    """``embedding_dense_backward(grad, indices, rows, ...)``: the whole gradient table is written, zeros and
-    all.
+    """``embedding_dense_backward(grad, indices, rows, ...)``: a row added up for each index.
+
+    The zeros in the other rows come from ``zero_``, an op of its own.
     """
     grad, indices, rows = inputs.need(0), inputs.need(1), inputs.integer(2)
     if rows is None or not grad.shape:
         raise UnknownInput
-    written = rows * grad.shape[-1] * grad.item_bytes
-    return Work("embedding", grad.numel, grad.stored_bytes + indices.stored_bytes + written, grad.dtype)
+    written = min(indices.numel, rows) * grad.shape[-1] * grad.item_bytes
+    total = grad.stored_bytes + indices.stored_bytes + written
+    return Work("embedding", grad.numel, total, grad.dtype, note=_DISTINCT)
 
 
 def _index_select(op: str, inputs: Inputs) -> Work:
@@ -132,42 +135,36 @@ def _index_select(op: str, inputs: Inputs) -> Work:
     one = x.numel // x.shape[dim] if x.shape[dim] else 0
     read = min(indices.numel, x.shape[dim]) * one * x.item_bytes
     written = indices.numel * one * x.item_bytes
-    return Work("index", 0, indices.stored_bytes + read + written, x.dtype)
+    return Work("index", 0, indices.stored_bytes + read + written, x.dtype, note=_DISTINCT)
 
 
 def _gather(op: str, inputs: Inputs) -> Work:
     """``gather(x, dim, indices)`` and ``take(x, indices)``: one element for each index."""
     x, indices = inputs.need(0), inputs.need(1 if op == "take" else 2)
     moved = min(indices.numel, x.stored) + indices.numel
-    return Work("index", 0, indices.stored_bytes + moved * x.item_bytes, x.dtype)
+    return Work("index", 0, indices.stored_bytes + moved * x.item_bytes, x.dtype, note=_DISTINCT)
 
 
 def _scatter(op: str, inputs: Inputs) -> Work:
     """``scatter_(x, dim, indices, source)`` and others: as many elements of x written as there are indices.
 
-    Those that add or reduce read them first. Without the underscore, x is copied before.
+    Those that add or reduce read them first. Without the underscore, x is copied by ``copy_``, an op of its own.
     """
     x, indices = inputs.need(0), inputs.need(2)
     source = inputs.tensor(3)
-    total = indices.stored_bytes + indices.numel * x.item_bytes
+    adds = "add" in op or "reduce" in op
+    total = indices.stored_bytes + indices.numel * x.item_bytes * (1 + adds)
     if source is not None and source.shape:
         total += indices.numel * source.item_bytes
-    adds = "add" in op or "reduce" in op
-    total += indices.numel * x.item_bytes * adds
-    if not op.endswith("_"):
-        total += x.stored_bytes + _written(x)
-    return Work("index", indices.numel * adds, total, x.dtype)
+    return Work("index", indices.numel * adds, total, x.dtype, note=_DISTINCT)
 
 
 def _index_write(op: str, inputs: Inputs) -> Work:
     """``index_add_(x, dim, indices, source)`` and ``index_copy_``: a slice of x for each index."""
     x, indices, source = inputs.need(0), inputs.need(2), inputs.need(3)
     adds = "add" in op
-    touched = source.numel * x.item_bytes * (2 if adds else 1)
-    total = indices.stored_bytes + source.stored_bytes + touched
-    if not op.endswith("_"):
-        total += x.stored_bytes + _written(x)
-    return Work("index", source.numel * adds, total, x.dtype)
+    total = indices.stored_bytes + source.stored_bytes + source.numel * x.item_bytes * (1 + adds)
+    return Work("index", source.numel * adds, total, x.dtype, note=_DISTINCT)
 
 
 def _index_put(op: str, inputs: Inputs) -> Work:
@@ -197,9 +194,7 @@ def _found(op: str, inputs: Inputs) -> Work:
     """nonzero and masked_select: what is written depends on the values."""
     read = sum(tensor.stored_bytes for tensor in inputs.tensors()[: 1 if op == "nonzero" else 2])
     x = inputs.need(0)
-    return Work(
-        "index", 0, read, x.dtype, at_least=True, note="without the result, whose size depends on the values"
-    )
+    return Work("index", 0, read, x.dtype, at_least=True, note="without the result, whose size depends on the values")
 
 
 def _scalar(op: str, inputs: Inputs) -> Work:
@@ -231,9 +226,7 @@ ESTIMATORS: dict[str, Callable[[str, Inputs], Work | None]] = {
     "index_select": _index_select,
     "gather": _gather,
     "take": _gather,
-    **dict.fromkeys(
-        ["scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"], _scatter
-    ),
+    **dict.fromkeys(["scatter", "scatter_", "scatter_add", "scatter_add_", "scatter_reduce", "scatter_reduce_"], _scatter),
     **dict.fromkeys(["index_add", "index_add_", "index_copy", "index_copy_"], _index_write),
     **dict.fromkeys(["index_put_", "_index_put_impl_", "_unsafe_index_put"], _index_put),
     "index": _index_read,

@@ -90,7 +90,11 @@ def _serving_add_rms_norm(op: str, inputs: Inputs) -> Work:
 
 @dataclass(frozen=True)
 class _Backward:
-    """Where a backward pass keeps its arguments; -1 where it has none, and then every gradient is written."""
+    """Where a backward pass keeps its arguments; -1 where it has none.
+
+    Without a `mask` every gradient is written. Layer norm gets its `bias`, which it does not read, and writes
+    a gradient for it only then.
+    """
 
     grad: int
     x: int
@@ -99,10 +103,11 @@ class _Backward:
     mask: int
     input_flops: int = _BACKWARD_FLOPS
     has_bias: bool = True
+    bias: int = -1
 
 
 _BACKWARD = {
-    "native_layer_norm_backward": _Backward(0, 1, 5, (3, 4), 7),
+    "native_layer_norm_backward": _Backward(0, 1, 5, (3, 4), 7, bias=6),
     "_fused_rms_norm_backward": _Backward(0, 1, 4, (3,), 5, _RMS_BACKWARD_FLOPS, has_bias=False),
     "native_group_norm_backward": _Backward(0, 1, 4, (2, 3), 9),
     "native_batch_norm_backward": _Backward(0, 1, 2, (5, 6), 9),
@@ -119,13 +124,13 @@ def _backward(op: str, inputs: Inputs) -> Work:
     mask = [True] * gradients if where.mask < 0 else inputs.booleans(where.mask)
     if mask is None or len(mask) != gradients:
         raise UnknownInput
+    wanted_weight = mask[1] and weight is not None
+    wanted_bias = where.has_bias and mask[2] and (where.bias < 0 or inputs.tensor(where.bias) is not None)
     total = _bytes(grad, x, weight, *map(inputs.tensor, where.read)) + _written(x) * mask[0]
-    flops = x.numel * where.input_flops * mask[0]
     if weight is not None:
-        total += _written(weight) * sum(mask[1:])
-    flops += x.numel * _WEIGHT_GRADIENT_FLOPS * mask[1]
-    flops += x.numel * _BIAS_GRADIENT_FLOPS * (len(mask) == 3 and mask[2])
-    return Work("norm", flops, total, x.dtype)
+        total += _written(weight) * (wanted_weight + wanted_bias)
+    passes = where.input_flops * mask[0] + _WEIGHT_GRADIENT_FLOPS * wanted_weight + _BIAS_GRADIENT_FLOPS * wanted_bias
+    return Work("norm", x.numel * passes, total, x.dtype)
 
 
 def _group_norm(op: str, inputs: Inputs) -> Work:
@@ -188,7 +193,7 @@ def _batch_norm_part(op: str, inputs: Inputs) -> Work:
 
 
 def _softmax(op: str, inputs: Inputs) -> Work:
-    """``_softmax(x, dim, half_to_float)``: the result is fp32 where that flag is set, else of the type of x."""
+    """``_softmax(x, dim, half_to_float)``: the result is fp32 with that flag, else of the type of x."""
     x = inputs.need(0)
     item = 4 if inputs.boolean(2) else x.item_bytes
     return Work("softmax", _SOFTMAX_FLOPS * x.numel, x.stored_bytes + x.numel * item, x.dtype)

@@ -80,11 +80,7 @@ class _Rule:
     result: str
 
 
-_RULES = {
-    name: _Rule(operands, flops, result)
-    for names, operands, flops, result in _TABLE
-    for name in names.split()
-}
+_RULES = {name: _Rule(operands, flops, result) for names, operands, flops, result in _TABLE for name in names.split()}
 
 # Operations an element, by the name without a trailing underscore.
 FLOPS = {name: rule.flops for name, rule in _RULES.items()}
@@ -113,13 +109,14 @@ def _bounds_only(base: str, operands: list[Tensor]) -> list[Tensor]:
     return [first, *(tensor for tensor in operands[1:] if tensor.shape == first.shape)][:3]
 
 
-def _result_dtype(base: str, rule: _Rule, operands: list[Tensor]) -> str:
+def _result_item(base: str, rule: _Rule, operands: list[Tensor]) -> int:
+    """Bytes of one element of the result."""
     if rule.result == "bool":
-        return "bool"
-    if base in ("where", "masked_fill"):
+        return 1
+    if base == "where":
         operands = [tensor for tensor in operands if tensor.dtype != "bool"] or operands
     dtype = promoted(operands if base != "masked_fill" else operands[:1])
-    return dtype if rule.result != "float" or is_floating(dtype) else "fp32"
+    return item_bytes(dtype if rule.result != "float" or is_floating(dtype) else "fp32")
 
 
 def _pointwise(op: str, inputs: Inputs) -> Work:
@@ -130,12 +127,17 @@ def _pointwise(op: str, inputs: Inputs) -> Work:
         raise UnknownInput
     shape = broadcast([tensor.shape for tensor in operands])
     elements = prod(shape)
-    if op != base:
-        written = inputs.need(0).stored_bytes
-    else:
-        written = elements * item_bytes(_result_dtype(base, rule, operands))
-    total = sum(tensor.stored_bytes for tensor in operands) + written
+    in_place = op != base
+    written = inputs.need(0).stored_bytes if in_place else elements * _result_item(base, rule, operands)
+    total = sum(tensor.stored_bytes for tensor in operands if not _is_number(tensor, shape)) + written
     return Work("elementwise", elements * _flops(base, rule, inputs), total, _arithmetic_dtype(operands))
+
+
+def _is_number(tensor: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether an operand is a Python number, which torch wraps as a tensor without dimensions and Kineto
+    records so.
+    """
+    return bool(shape) and not tensor.shape and tensor.dtype in ("fp64", "int64")
 
 
 def _flops(base: str, rule: _Rule, inputs: Inputs) -> int:

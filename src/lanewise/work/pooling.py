@@ -48,9 +48,7 @@ def _pool(op: str, inputs: Inputs) -> Work:
     if len(kernel) != rank or len(x.shape) < rank + 1:
         raise UnknownInput
     size = _ceil_size if inputs.boolean(ceil_at) else output_size
-    spatial = [
-        size(*values) for values in zip(x.shape[-rank:], kernel, stride, padding, dilation, strict=True)
-    ]
+    spatial = [size(*values) for values in zip(x.shape[-rank:], kernel, stride, padding, dilation, strict=True)]
     return _windowed(x, spatial, prod(kernel), with_indices="indices" in op)
 
 

@@ -205,10 +205,13 @@ def _nll_loss(op: str, inputs: Inputs) -> Work:
 
 
 def _nll_loss_backward(op: str, inputs: Inputs) -> Work:
-    """``nll_loss_backward(grad, x, target, weight, ...)``: writes a gradient as large as x, most of it zeros."""
+    """``nll_loss_backward(grad, x, target, weight, ...)``: writes one element for each target.
+
+    The zeros around them come from ``zero_``, an op of its own.
+    """
     grad, x, target, weight = inputs.need(0), inputs.need(1), inputs.need(2), inputs.tensor(3)
     read = grad.stored_bytes + target.stored_bytes + (weight.stored_bytes if weight else 0)
-    return Work("loss", target.numel, read + x.numel * x.item_bytes, x.dtype)
+    return Work("loss", target.numel, read + target.numel * x.item_bytes, x.dtype)
 
 
 _SCANS = (
