@@ -6,7 +6,17 @@ English and Japanese write these units alike; only the word for "not known" diff
 
 from __future__ import annotations
 
-__all__ = ["bandwidth", "count", "duration", "flops_rate", "microseconds", "percent", "ratio_of", "size", "unknown"]
+__all__ = [
+    "bandwidth",
+    "count",
+    "duration",
+    "flops_rate",
+    "microseconds",
+    "percent",
+    "ratio_of",
+    "size",
+    "unknown",
+]
 
 _UNKNOWN = {"en": "not known", "ja": "不明"}
 

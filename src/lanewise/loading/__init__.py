@@ -104,4 +104,3 @@ def _note_integer_times(tables: dict[str, Any], notes: list[Note]) -> None:
     ts, dur = tables["events"]["ts"][events], tables["events"]["dur"][events]
     if not (ts % 1000).any() and not (dur % 1000).any():
         notes.append(Note("integer-times"))
-

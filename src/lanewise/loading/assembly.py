@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-
 from .columns import MISSING, ChunkColumns
 
 __all__ = ["Assembly"]
@@ -174,5 +173,3 @@ def _index(value: Any) -> int:
         return value if 0 <= value < 2**31 else MISSING
     digits = "".join(c for c in str(value) if c.isdigit())
     return int(digits) if digits and len(digits) < 10 else MISSING
-
-

@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from .columns import ChunkColumns, NeedsText, chunk_columns
+from .columns import ChunkColumns, NeedsTextError, chunk_columns
 from .framing import Chunk
 from .records import event_decoder, text_event_decoder
-from .repair import Damage, mend_chunk, silent_backslash
+from .repair import TRAILING, Damage, end_before, mend_chunk, silent_backslash
 
 __all__ = ["DecodedChunk", "decode_chunk"]
 
-_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 # What may follow the array of events: another key of the header, the end of the document, the end of the text.
 _AFTER_EVENTS = re.compile(rb'[\s\0]*(?:,[\s\0,]*"|\}|\]\Z|\Z)')
 
@@ -51,7 +50,7 @@ def decode_chunk(chunk: Chunk, text: bool) -> DecodedChunk:
         events, end = found
         try:
             return DecodedChunk(chunk_columns(events, text=text), text, end)
-        except NeedsText:
+        except NeedsTextError:
             return decode_chunk(chunk, True)
     mended = mend_chunk(chunk.data, chunk.offset, chunk.last)
     return DecodedChunk(chunk_columns(mended.events, text=True), text, mended.end, mended.cut, mended.damage)
@@ -63,13 +62,13 @@ def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
     try:
         return decoder.decode(wrapped), None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-        trailing = _TRAILING.search(str(why))
+        trailing = TRAILING.search(str(why))
     if trailing is None:
         return None
-    close = wrapped.rfind(b"]", 0, int(trailing.group(1)))
-    if close < 0 or not _AFTER_EVENTS.match(wrapped, close + 1):
+    close = end_before(wrapped, int(trailing.group(1)), b"]")
+    if close is None or not _AFTER_EVENTS.match(wrapped, close):
         return None
     try:
-        return decoder.decode(memoryview(wrapped)[: close + 1]), close
+        return decoder.decode(memoryview(wrapped)[:close]), close - 1
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

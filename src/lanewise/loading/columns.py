@@ -66,7 +66,7 @@ class ChunkColumns:
     unknown_categories: dict[str, int] = field(default_factory=dict)
 
 
-class NeedsText(Exception):
+class NeedsTextError(Exception):
     """These timestamps do not fit a double: decode the chunk again with their text."""
 
 
@@ -127,7 +127,7 @@ def _times(events: Sequence[Event | TextEvent], text: bool) -> Array:
     us = np.array([e.ts for e in events], dtype=np.float64)  # None becomes NaN
     finite = us[np.isfinite(us)]
     if finite.size and np.abs(finite).max() >= EXACT_FLOAT_US:
-        raise NeedsText
+        raise NeedsTextError
     return _to_ns(us)
 
 
@@ -161,7 +161,7 @@ def chunk_columns(events: Sequence[Event | TextEvent], *, text: bool) -> ChunkCo
     """Sort the events of a chunk by kind and take their fields as columns.
 
     Raises:
-        NeedsText: the timestamps need `text`.
+        NeedsTextError: the timestamps need `text`.
     """
     out = ChunkColumns()
     numbers = Numbers()
@@ -207,7 +207,7 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
         "lane": lane[keep],
     }
     if len(keep) != len(spans):
-        spans = [spans[i] for i in keep]
+        spans = [spans[i] for i in keep.tolist()]
         category = category[keep]
     _typed_tables(spans, category, numbers, out)
 
@@ -229,7 +229,7 @@ def _typed_tables(spans: Sequence[Any], category: Array, numbers: Numbers, out: 
         rows = np.flatnonzero(np.isin(category, codes))
         if not len(rows):
             continue
-        args = [spans[i].args or _NO_ARGS for i in rows]
+        args = [spans[i].args or _NO_ARGS for i in rows.tolist()]
         out.tables[table] = {"event": rows, **columns(args, numbers)}
         if table in ("cpu_ops", "gpu_ops"):
             _collectives(rows, args, numbers.strings, out)
@@ -271,7 +271,12 @@ def _op_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
     signatures = [
         None
         if a.dims is NOTHING and a.types is NOTHING
-        else (bytes(a.dims) or None, bytes(a.types) or None, bytes(a.strides) or None, bytes(a.concrete) or None)
+        else (
+            bytes(a.dims) or None,
+            bytes(a.types) or None,
+            bytes(a.strides) or None,
+            bytes(a.concrete) or None,
+        )
         for a in args
     ]
     stacks = [a.call_stack for a in args]

@@ -39,7 +39,9 @@ def exact_ns(raws: Sequence[Any]) -> npt.NDArray[np.int64]:
     return out
 
 
-def _convert(digits: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], texts: list[bytes], out: npt.NDArray[np.int64]) -> None:
+def _convert(
+    digits: npt.NDArray[np.uint8], rows: npt.NDArray[np.int64], texts: list[bytes], out: npt.NDArray[np.int64]
+) -> None:
     length = digits.shape[1]
     points = digits == ord(".")
     whole = np.where(points.any(axis=1), points.argmax(axis=1), length)

@@ -49,11 +49,9 @@ def last_boundary(buffer: bytes) -> tuple[int, int] | None:
     window = _BOUNDARY_WINDOW
     while True:
         start = max(0, len(buffer) - window)
-        found = None
-        for found in EVENT_START.finditer(buffer, start):
-            pass
-        if found is not None:
-            return found.start() + 1, found.end()
+        found = list(EVENT_START.finditer(buffer, start))
+        if found:
+            return found[-1].start() + 1, found[-1].end()
         if start == 0:
             return None
         window *= 8

@@ -98,11 +98,17 @@ def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, b
     if kind is not None:
         raise NotATraceError(source.name, f"this is {kind[0]}.", kind[1])
     if not buffer:
-        raise EmptyTraceError(source.name, "nothing could be inflated from it.", "The file is damaged from its start; copy it again.")
+        raise EmptyTraceError(
+            source.name,
+            "nothing could be inflated from it.",
+            "The file is damaged from its start; copy it again.",
+        )
     if scan.ended or scan.too_large(buffer):
         keys = ", ".join(sorted(scan.keys)[:8]) or "none"
         raise NotATraceError(
-            source.name, f"JSON without traceEvents (its keys: {keys}).", "Name the file that torch.profiler exported."
+            source.name,
+            f"JSON without traceEvents (its keys: {keys}).",
+            "Name the file that torch.profiler exported.",
         )
     raise EmptyTraceError(
         source.name,
@@ -125,8 +131,8 @@ def _read_events(
                 more = False
                 break
             # What no worker takes is decoded here, so that this process works too.
-            job = workers.offer(chunk, doc.text_times) if workers else None
-            pending.append((chunk, decode_chunk(chunk, doc.text_times) if workers and job is None else job))
+            offered = workers.offer(chunk, doc.text_times) if workers else None
+            pending.append((chunk, decode_chunk(chunk, doc.text_times) if workers and offered is None else offered))
             if progress is not None:
                 progress(source.position, source.size)
         if not pending:
@@ -150,7 +156,10 @@ def _read_events(
 
 
 def _rejoin(
-    doc: Document, decoded: DecodedChunk, chunk: Chunk, pending: deque[tuple[Chunk, Job | DecodedChunk | None]]
+    doc: Document,
+    decoded: DecodedChunk,
+    chunk: Chunk,
+    pending: deque[tuple[Chunk, Job | DecodedChunk | None]],
 ) -> bool:
     """Join a chunk whose last event is unreadable with the next one: it may have been cut within an event's arguments."""
     if chunk.last or not pending or not decoded.damage or decoded.damage[-1].kept:
@@ -215,7 +224,6 @@ def _finish_header(doc: Document, scan: HeaderScan, tail: bytes, tail_at: int, *
 
 def _document_end(tail: bytes) -> int | None:
     """Offset after the brace that closes the document, in the text after its events."""
-    
 
     depth = 1
     for match in TOKEN.finditer(tail):

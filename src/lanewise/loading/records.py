@@ -11,7 +11,16 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
-__all__ = ["ARGS_FIELDS", "EXACT_FLOAT_US", "NOTHING", "Args", "Event", "TextEvent", "event_decoder", "text_event_decoder"]
+__all__ = [
+    "ARGS_FIELDS",
+    "EXACT_FLOAT_US",
+    "NOTHING",
+    "Args",
+    "Event",
+    "TextEvent",
+    "event_decoder",
+    "text_event_decoder",
+]
 
 Number = int | float | str | None
 # msgspec has no union of Raw and null: an absent field is this, a null is Raw("null").

@@ -16,7 +16,7 @@ import msgspec
 from .framing import EVENT_START
 from .records import ARGS_FIELDS, NOTHING, Args, TextEvent
 
-__all__ = ["Damage", "Mended", "mend_chunk", "mend_object", "silent_backslash"]
+__all__ = ["TRAILING", "Damage", "Mended", "end_before", "mend_chunk", "mend_object", "silent_backslash"]
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _STRING_OR_BARE = re.compile(rb'("(?:[^"\\]|\\.)*")|([^\s,:{}\[\]"]+)', re.DOTALL)
@@ -30,6 +30,7 @@ _KEY_AND_QUOTE = re.compile(rb'"[^"\\\n]{1,64}"\s*:\s*"')
 _CLOSING_QUOTE = re.compile(rb'"(?=\s*(?:,\s*"[^"\\\n]{1,64}"\s*:|\}))')
 _END_OF_EVENTS = re.compile(rb'[\s\0]*(?:,[\s\0]*"|\}|\Z)')
 
+TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _MERGE_PIECES = 16  # an event with objects in its arguments may be split; more than this many are not joined again
 
 
@@ -141,10 +142,11 @@ def _decode_prefix(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
     except msgspec.ValidationError:
         return _coerced(piece)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-        used = _trailing_at(str(why))
+        trailing = TRAILING.search(str(why))
+    used = None if trailing is None else end_before(piece, int(trailing.group(1)), b"}")
     if used is None:
         return None
-    stripped = piece[:used].rstrip(b" \t\r\n\0,")
+    stripped = piece[:used]
     try:
         return msgspec.json.decode(stripped, type=TextEvent), "", len(stripped)
     except msgspec.ValidationError:
@@ -154,9 +156,17 @@ def _decode_prefix(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
         return None
 
 
-def _trailing_at(message: str) -> int | None:
-    match = re.search(r"trailing characters \(byte (\d+)\)", message)
-    return int(match.group(1)) if match else None
+def end_before(text: bytes, reported: int, closing: bytes) -> int | None:
+    """Offset after the value that decoding took before it found more text.
+
+    The decoder reports a place at or one after the first byte that does not belong; between the value's closing bracket and
+    that byte there is only white space.
+    """
+    for at in (reported - 1, reported):
+        value = text[:at].rstrip(b" \t\r\n")
+        if value.endswith(closing):
+            return len(value)
+    return None
 
 
 def _coerced(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
@@ -310,8 +320,8 @@ def _mended(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
 
 def mend_object(text: bytes) -> dict[str, Any] | None:
     """A JSON object (a trace's header) out of damaged text, or None."""
-    for _, step in (("", lambda t: t), *_STEPS):
-        text = step(text)
+    for step in (None, *(s for _, s in _STEPS)):
+        text = text if step is None else step(text)
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -12,7 +12,11 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x28\xb5\x2f\xfd", "a zstd archive", "Unpack it with: zstd -d"),
     (b"BZh", "a bzip2 archive", "Unpack it with: bunzip2"),
     (b"\xfd7zXZ\x00", "an xz archive", "Unpack it with: unxz"),
-    (b"SQLite format 3\x00", "an SQLite database, as Nsight Systems exports", "lanewise reads PyTorch profiler traces (JSON)."),
+    (
+        b"SQLite format 3\x00",
+        "an SQLite database, as Nsight Systems exports",
+        "lanewise reads PyTorch profiler traces (JSON).",
+    ),
     (b"\x89PNG", "a PNG picture", "Name the trace that it shows."),
     (b"%PDF", "a PDF document", "Name a trace file."),
     (b"\x7fELF", "a program", "Name a trace file."),
@@ -49,7 +53,10 @@ def kind_of_bytes(head: bytes) -> tuple[str, str] | None:
         if head.startswith(magic):
             return kind, hint
     if _PICKLE.match(head):
-        return "a Python pickle, such as a CUDA memory snapshot, not a JSON trace", "Name the trace that torch.profiler exported."
+        return (
+            "a Python pickle, such as a CUDA memory snapshot, not a JSON trace",
+            "Name the trace that torch.profiler exported.",
+        )
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if not text:
         return "blank: nothing but spaces", "Record the trace again."

@@ -16,6 +16,7 @@ from typing import IO, Any
 from lanewise.errors import EmptyTraceError, LoadError, NotATraceError, UsageError
 from lanewise.model.notes import Note
 
+_inflater: Any
 try:
     from isal import isal_zlib as _inflater
 except ImportError:  # no wheel for this platform: the standard library is slower and reads the same
@@ -63,20 +64,22 @@ class Source:
 
     def _read(self, n: int) -> bytes:
         try:
-            data = self._stream.read(n)
+            data: Any = self._stream.read(n)
         except OSError as why:
             raise LoadError(self.name, f"cannot be read ({why.strerror or why}).") from why
         if isinstance(data, str):
             raise UsageError(self.name, "the file object yields text.", "Open it in binary mode ('rb').")
         self.position += len(data)
-        return data
+        return bytes(data)
 
     def blocks(self) -> Iterator[bytes]:
         """The decompressed content in blocks of at most about BLOCK_BYTES; raises EmptyTraceError for an empty input."""
         first = self._read(_COMPRESSED_BYTES)
         if not first:
             raise EmptyTraceError(
-                self.name, "the file is empty (0 bytes).", "The program that wrote it may have been stopped before it was done."
+                self.name,
+                "the file is empty (0 bytes).",
+                "The program that wrote it may have been stopped before it was done.",
             )
         if first[:2] == _GZIP:
             self.compressed = True

@@ -51,7 +51,10 @@ class Workers:
         self._lock = threading.Lock()
         for _ in range(n):
             process = subprocess.Popen(
-                [sys.executable, "-c", _CODE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                [sys.executable, "-c", _CODE],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
             )
             self._processes.append(process)
             threading.Thread(target=self._serve, args=(process,), daemon=True).start()
@@ -112,4 +115,3 @@ def serve_stdin() -> None:
         except (EOFError, pickle.UnpicklingError, KeyboardInterrupt):
             return
         _send(stdout, decode_chunk(chunk, text))
-

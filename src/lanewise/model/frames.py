@@ -51,7 +51,7 @@ def _text(name: str, codes: Any, strings: list[str]) -> pl.Series:
     """Text out of codes; a negative code is null."""
     lookup = pl.Series(name, strings, dtype=pl.String).cast(pl.Categorical)
     rows = pl.Series(np.ascontiguousarray(codes)).cast(pl.Int64)
-    if len(rows) and rows.min() < 0:  # type: ignore[operator]
+    if len(rows) and rows.min() < 0:
         rows = rows.set(rows < 0, None)
     return lookup.gather(rows).alias(name) if len(lookup) else pl.Series(name, [None] * len(rows), dtype=pl.Categorical)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["clipped", "gaps", "intersection", "length", "overlap_with", "union"]
+__all__ = ["Intervals", "clipped", "gaps", "intersection", "length", "overlap_with", "union"]
 
 Array = npt.NDArray[Any]
 Intervals = tuple[Array, Array]

@@ -7,6 +7,7 @@ another and ends after it is inside whatever encloses both.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Nesting:
         """Positions by depth, the outermost first."""
         order = np.argsort(self.depth, kind="stable")
         bounds = np.searchsorted(self.depth[order], np.arange(int(self.depth.max(initial=0)) + 2))
-        return [order[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        return [order[a:b] for a, b in pairwise(bounds)]
 
     def totals(self, values: Array) -> Array:
         """Sum of `values` (n,) over each event and all that it encloses, at any depth."""

@@ -36,11 +36,17 @@ class Category:
 OTHER_CATEGORY: Final = "other"
 
 CATEGORIES: Final[dict[str, Category]] = {
-    "cpu_op": Category("cpu_ops", "An operator on a CPU thread: `aten::mm`, an autograd node, a compiled region.", ("operator",)),
+    "cpu_op": Category(
+        "cpu_ops",
+        "An operator on a CPU thread: `aten::mm`, an autograd node, a compiled region.",
+        ("operator",),
+    ),
     "user_annotation": Category("cpu_ops", "A `record_function` range or a `ProfilerStep#` on a CPU thread."),
     "python_function": Category("python_frames", "A Python frame or an `nn.Module` call (`with_stack`).", ("python",)),
     "cuda_runtime": Category(
-        "calls", "A call into the CUDA or HIP runtime.", ("runtime", "hip_runtime", "xpu_runtime", "privateuse1_runtime")
+        "calls",
+        "A call into the CUDA or HIP runtime.",
+        ("runtime", "hip_runtime", "xpu_runtime", "privateuse1_runtime"),
     ),
     "cuda_driver": Category("calls", "A call into the CUDA driver.", ("driver", "xpu_driver", "privateuse1_driver")),
     "kernel": Category("gpu_ops", "A kernel on a GPU stream."),
@@ -87,7 +93,12 @@ class Column:
 
 _EVENT = Column("Int64", "id", "Row of the event in `events`.")
 _CORRELATION = Column("Int64", "id", "Correlation id: the same on a call and on the GPU work that it started.", True)
-_EXTERNAL = Column("Int64", "id", "External id: of the op, or of the op around the call, in the profiler's own numbering.", True)
+_EXTERNAL = Column(
+    "Int64",
+    "id",
+    "External id: of the op, or of the op around the call, in the profiler's own numbering.",
+    True,
+)
 _LANE = Column("Int32", "id", "Row of the lane in `lanes`.")
 _TS = Column("Int64", "ns", "Start, as in the file: since `base_ns` where the trace has one, else since 1970 or boot.")
 
@@ -123,7 +134,10 @@ TABLES: Final[dict[str, dict[str, Column]]] = {
         "registers": Column("Int32", "", "Registers per thread.", True),
         "shared_memory": Column("Int32", "bytes", "Shared memory of a block.", True),
         "occupancy": Column(
-            "Float32", "", "The profiler's estimate of achieved occupancy in per cent; 0 where a launch hid it.", True
+            "Float32",
+            "",
+            "The profiler's estimate of achieved occupancy in per cent; 0 where a launch hid it.",
+            True,
         ),
         "graph_node": Column("Int64", "id", "Node within a CUDA graph.", True),
     },
@@ -132,7 +146,9 @@ TABLES: Final[dict[str, dict[str, Column]]] = {
         "event": _EVENT,
         "external_id": _EXTERNAL,
         "sequence": Column("Int64", "id", "Autograd's sequence number: the same on a forward op and its backward node.", True),
-        "forward_thread": Column("Int64", "id", "Thread of the forward op, in the profiler's numbering, on backward ops.", True),
+        "forward_thread": Column(
+            "Int64", "id", "Thread of the forward op, in the profiler's numbering, on backward ops.", True
+        ),
         "inputs": Column("Int32", "id", "Row of the inputs in `inputs`.", True),
         "call_stack": Column("Categorical", "", "Python stack, in traces of torch 1.8 to 1.10.", True),
     },

@@ -268,7 +268,13 @@ class Trace:
         return self.frame("memory")
 
 
-_EMPTY: dict[str, Any] = {"Int64": np.int64, "Int32": np.int32, "Float32": np.float32, "Boolean": np.bool_, "Categorical": np.int32}
+_EMPTY: dict[str, Any] = {
+    "Int64": np.int64,
+    "Int32": np.int32,
+    "Float32": np.float32,
+    "Boolean": np.bool_,
+    "Categorical": np.int32,
+}
 
 
 def lanes_of(keys: Sequence[tuple[Any, Any]], metadata: Sequence[tuple[Any, Any, str, Any]]) -> list[Lane]:

@@ -1,0 +1,5 @@
+"""``python -m lanewise``."""
+
+from lanewise.cli import main
+
+main()

@@ -1,0 +1,94 @@
+"""Which op, annotation, call or frame encloses which on the CPU lanes, with self times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.nesting import Nesting, nest
+from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.trace import Trace
+
+__all__ = ["CALL_CATEGORIES", "OP_CATEGORIES", "full_tree", "op_tree", "self_times"]
+
+Array = npt.NDArray[Any]
+
+OP_CATEGORIES = ("cpu_op", "user_annotation")
+CALL_CATEGORIES = ("cuda_runtime", "cuda_driver")
+
+# Of events that cover exactly the same time the one named first is outside: a range is opened before what it marks, a frame
+# before the op that it calls, an op before the runtime calls that it makes, a runtime call before the driver's.
+_OUTSIDE_FIRST = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
+
+
+def op_tree(trace: Trace) -> Nesting:
+    """Nesting of CPU ops, annotations, and runtime and driver calls; Python frames are looked through.
+
+    The profiler's own time (`overhead`) is in it, so that it is nobody's self time, where it can have been one thread's only.
+    """
+    return _tree(trace, (*OP_CATEGORIES, *CALL_CATEGORIES))
+
+
+def full_tree(trace: Trace) -> Nesting:
+    """The same with Python frames and module calls."""
+    return _tree(trace, (*OP_CATEGORIES, *CALL_CATEGORIES, "python_function"))
+
+
+def _tree(trace: Trace, categories: tuple[str, ...]) -> Nesting:
+    rows = trace.rows(*categories)
+    lane = trace.lane[rows]
+    overhead, thread = _overhead_threads(trace)
+    if len(overhead):
+        rows, lane = np.r_[rows, overhead], np.r_[lane, thread]
+        order = np.argsort(rows, kind="stable")
+        rows, lane = rows[order], lane[order]
+    ranks = np.full(len(CATEGORY_CODES), len(_OUTSIDE_FIRST), dtype=np.int8)
+    for rank, category in enumerate(_OUTSIDE_FIRST):
+        ranks[CATEGORY_CODES[category]] = rank
+    return nest(rows, trace.ts[rows], trace.end[rows], lane, ranks[trace.category[rows]])
+
+
+def _overhead_threads(trace: Trace) -> tuple[Array, Array]:
+    """Overhead events and the lane of the one thread that each fell on.
+
+    The profiler records its own time without a thread. It is taken for a thread's when one thread, and no other, has an op
+    around all of it; there are a handful of such events in a trace.
+    """
+    overhead, ops = trace.rows("overhead"), trace.rows(*OP_CATEGORIES)
+    found, lanes = [], []
+    for event in overhead:
+        around = ops[: np.searchsorted(ops, event)]
+        around = around[trace.end[around] >= trace.end[event]]
+        threads = np.unique(trace.lane[around])
+        if len(threads) == 1:
+            found.append(event)
+            lanes.append(threads[0])
+    return np.array(found, dtype=np.int64), np.array(lanes, dtype=np.int32)
+
+
+def self_times(trace: Trace, tree: Nesting) -> Array:
+    """int64 (n,): duration of each event of a tree less the time that its direct children cover.
+
+    Children that overlap (a call that outlives the op before it) are counted once, so self times of a tree sum to the
+    durations of its roots.
+    """
+    ts, end = trace.ts[tree.events], trace.end[tree.events]
+    inner = np.flatnonzero(tree.parent >= 0)
+    if not len(inner):
+        return end - ts
+    by_parent = inner[np.argsort(tree.parent[inner], kind="stable")]  # children of one parent are in order of their start
+    parent = tree.parent[by_parent]
+    # Running maximum of the ends within each parent: lift each parent's children above those of all before it.
+    first = np.r_[True, parent[1:] != parent[:-1]]
+    group = np.cumsum(first) - 1
+    base = ts[by_parent[first]][group]
+    lift = np.int64(int((end[by_parent] - base).max()) + 1)
+    reach = np.maximum.accumulate((end[by_parent] - base) + group * lift) - group * lift + base
+    before = np.r_[np.int64(0), reach[:-1]]
+    begin = np.where(first, ts[by_parent], np.maximum(ts[by_parent], before))
+    covered = np.maximum(end[by_parent] - begin, 0)
+    out: Array = (end - ts).astype(np.int64)
+    np.subtract.at(out, parent, covered)
+    return out

@@ -1,0 +1,164 @@
+"""How each GPU spent its time: busy, by kind, by stream, and communication that nothing hides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.kernels import gpu_kind
+from lanewise.model.intervals import Intervals, intersection, length, union
+from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.trace import Trace
+
+__all__ = ["KINDS", "DeviceTime", "GpuOps", "StreamTime", "device_times", "gpu_op_times"]
+
+Array = npt.NDArray[Any]
+
+KINDS = ("compute", "communication", "copy", "memset")
+# A stream runs in order, so an op that wholly contains later ops of its stream has a wrong duration. Short ones are left
+# alone: records of one stream may overlap by microseconds (programmatic dependent launch, clock conversion).
+_IMPOSSIBLE_NS = 100_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class GpuOps:
+    """Times and kinds of the rows of `gpu_ops`.
+
+    Attributes:
+        ts: int64 (gpu ops,): start.
+        end: int64 (gpu ops,): end; of an impossible op, the start of the next op of its stream.
+        kind: int8 (gpu ops,): place in KINDS.
+        impossible: rows whose duration cannot be.
+    """
+
+    ts: Array
+    end: Array
+    kind: Array
+    impossible: Array
+
+
+@dataclass(frozen=True, slots=True)
+class StreamTime:
+    """A stream: its number, its ops and its busy time in ns."""
+
+    stream: int
+    ops: int
+    busy_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTime:
+    """A GPU's time over the whole trace, in ns.
+
+    Attributes:
+        device: its number, as recorded.
+        ops: GPU ops on it.
+        busy: disjoint intervals in which anything ran.
+        sum_ns: plain sum of all ops.
+        by_kind: union of the ops of each of KINDS.
+        exposed_communication_ns: communication during which no compute ran.
+        streams: its streams, the busiest first.
+    """
+
+    device: int
+    ops: int
+    busy: Intervals
+    sum_ns: int
+    by_kind: dict[str, int]
+    exposed_communication_ns: int
+    streams: tuple[StreamTime, ...]
+
+    @property
+    def busy_ns(self) -> int:
+        """Length of the union over all streams."""
+        return length(self.busy)
+
+
+def gpu_op_times(trace: Trace) -> GpuOps:
+    """Times and kinds of the GPU ops, impossible durations cut."""
+    events = trace.column("gpu_ops", "event")
+    ts, end = trace.ts[events], trace.end[events].copy()
+    impossible = _impossible(trace, ts, end)
+    if len(impossible):
+        nxt = _next_start(trace, ts)
+        end[impossible] = np.minimum(end[impossible], nxt[impossible])
+    return GpuOps(ts, end, _kinds(trace, events), impossible)
+
+
+def _kinds(trace: Trace, events: Array) -> Array:
+    """Kind of each op: by category for copies and memsets, by name for kernels."""
+    kernel = trace.category[events] == CATEGORY_CODES["kernel"]
+    out = np.full(len(events), KINDS.index("compute"), dtype=np.int8)
+    for category, kind in (("gpu_memcpy", "copy"), ("gpu_memset", "memset")):
+        out[trace.category[events] == CATEGORY_CODES[category]] = KINDS.index(kind)
+    names = trace.name[events][kernel]
+    seen = np.unique(names)
+    table = np.zeros(len(trace.strings) or 1, dtype=np.int8)
+    for code in seen:
+        table[code] = KINDS.index(gpu_kind(trace.strings[code], "kernel"))
+    out[kernel] = table[names]
+    return out
+
+
+def _stream_order(trace: Trace, ts: Array) -> tuple[Array, Array]:
+    """Rows by device, stream and start, and whether each begins another stream."""
+    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
+    order = np.lexsort((ts, stream, device))
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(device[order]) != 0) | (np.diff(stream[order]) != 0)
+    return order, new
+
+
+def _next_start(trace: Trace, ts: Array) -> Array:
+    """Start of the next op of the same stream; the far future for the last."""
+    order, new = _stream_order(trace, ts)
+    out = np.full(len(ts), np.iinfo(np.int64).max, dtype=np.int64)
+    follows = np.flatnonzero(~new[1:])
+    out[order[follows]] = ts[order[follows + 1]]
+    return out
+
+
+def _impossible(trace: Trace, ts: Array, end: Array) -> Array:
+    long = np.flatnonzero(end - ts > _IMPOSSIBLE_NS)
+    if not len(long):
+        return long
+    order, new = _stream_order(trace, ts)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    following = place[long] + 1
+    inside = following < len(order)
+    found = long[inside]
+    nxt = order[following[inside]]
+    contained = ~new[following[inside]] & (end[nxt] <= end[found]) & (ts[nxt] > ts[found])
+    return found[contained]
+
+
+def device_times(trace: Trace) -> tuple[DeviceTime, ...]:
+    """Times of each GPU that has ops, by its number."""
+    ops = trace.analysis(gpu_op_times)
+    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
+    return tuple(_device_time(int(d), ops, device == d, stream) for d in np.unique(device))
+
+
+def _device_time(device: int, ops: GpuOps, mine: Array, stream: Array) -> DeviceTime:
+    rows = np.flatnonzero(mine)
+    ts, end, kind = ops.ts[rows], ops.end[rows], ops.kind[rows]
+    unions = {name: union(ts[kind == code], end[kind == code]) for code, name in enumerate(KINDS)}
+    communication = unions["communication"]
+    hidden = length(intersection(communication, unions["compute"]))
+    streams = []
+    for s in np.unique(stream[rows]):
+        some = stream[rows] == s
+        streams.append(StreamTime(int(s), int(some.sum()), length(union(ts[some], end[some]))))
+    return DeviceTime(
+        device=device,
+        ops=len(rows),
+        busy=union(ts, end),
+        sum_ns=int((end - ts).sum()),
+        by_kind={name: length(u) for name, u in unions.items()},
+        exposed_communication_ns=length(communication) - hidden,
+        streams=tuple(sorted(streams, key=lambda s: (-s.busy_ns, s.stream))),
+    )

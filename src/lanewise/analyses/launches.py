@@ -1,0 +1,218 @@
+"""Which call started which GPU work, and which op made the call.
+
+A GPU op belongs to the call with its correlation id, and through it to the op that encloses the call. An id that is missing,
+0, -1, or shared by calls that are not one inside the other identifies nothing: such GPU ops stay unlinked and are counted.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.nesting import nest
+from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.trace import Trace
+
+from .call_tree import op_tree
+
+__all__ = ["GPU_KINDS", "LAUNCH_KINDS", "Launches", "launches"]
+
+Array = npt.NDArray[Any]
+
+LAUNCH_KINDS = ("kernel", "graph", "copy", "memset")
+GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
+
+# Calls that start GPU work, by name; needed only for those without a GPU record, since a shared correlation id tells all
+# others. CUDA runtime and driver, HIP, and the Level Zero and SYCL spellings of XPU traces.
+_BY_NAME: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("graph", re.compile(r"^(cuda|cu|hip)GraphLaunch")),
+    (
+        "kernel",
+        re.compile(
+            r"^(cuda|cu|hip)(Module|Ext|ExtModule)?Launch(Cooperative)?(Kernel|Grid)"
+            r"|^(ur|pi)EnqueueKernelLaunch|^zeCommandListAppendLaunch"
+        ),
+    ),
+    ("copy", re.compile(r"^(cuda|cu|hip)Memcpy|^(ur|pi)EnqueueUSMMemcpy|^zeCommandListAppendMemoryCopy")),
+    (
+        "memset",
+        re.compile(r"^(cuda|cu|hip)Memset|^(ur|pi)EnqueueUSM(Fill|Memset)|^zeCommandListAppendMemoryFill"),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """Launches, and the links of all GPU ops.
+
+    Attributes:
+        call: int32 (launches,): the launching call's event, by start. A driver call inside a runtime call is not one of its own.
+        kind: int8 (launches,): place in LAUNCH_KINDS.
+        owner: int32 (launches,): event of the op or annotation that encloses the call, -1 for none.
+        gpu_count: int32 (launches,): GPU ops that it started, as far as recorded.
+        launch: int32 (gpu ops,): for each row of `gpu_ops`, place of its launch in `call`, -1 when not linked.
+        ambiguous: bool (gpu ops,): whether its correlation id identifies nothing, or several calls.
+    """
+
+    call: Array
+    kind: Array
+    owner: Array
+    gpu_count: Array
+    launch: Array
+    ambiguous: Array
+
+    @property
+    def linked(self) -> Array:
+        """bool (launches,): whether a GPU op of it was recorded."""
+        return self.gpu_count > 0
+
+    @property
+    def gpu_owner(self) -> Array:
+        """int32 (gpu ops,): event of the op or annotation that launched it, -1 where not known."""
+        out = np.full(len(self.launch), -1, dtype=np.int32)
+        known = self.launch >= 0
+        out[known] = self.owner[self.launch[known]]
+        return out
+
+
+def launches(trace: Trace) -> Launches:
+    """Link GPU ops to the calls that started them."""
+    if "calls" not in trace.tables and "flows" in trace.tables:
+        return _legacy_launches(trace)
+    calls, ids = trace.column("calls", "event"), trace.column("calls", "correlation")
+    gpu_ids = trace.column("gpu_ops", "correlation")
+    valid = gpu_ids > 0
+    started = np.isin(ids, gpu_ids[valid]) & (ids > 0)
+    by_name = _kinds_by_name(trace)[trace.name[calls]]
+    candidates = np.flatnonzero(started | (by_name >= 0))
+    candidates, shared_ids = _outer_calls(trace, calls, ids, candidates, started)
+
+    call = calls[candidates].astype(np.int32)
+    correlation = ids[candidates]
+    order = np.argsort(correlation, kind="stable")
+    unique = np.r_[True, np.diff(correlation[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
+    unique_ids, unique_rows = correlation[order][unique], order[unique]
+    usable = valid & ~np.isin(gpu_ids, shared_ids)
+    launch = np.full(len(gpu_ids), -1, dtype=np.int32)
+    if len(unique_ids):
+        place = np.minimum(np.searchsorted(unique_ids, gpu_ids), len(unique_ids) - 1)
+        hit = usable & (unique_ids[place] == gpu_ids)
+        launch[hit] = unique_rows[place[hit]]
+    counts = np.bincount(launch[launch >= 0], minlength=len(call)).astype(np.int32)
+    kind = _kinds(trace, by_name[candidates], launch, len(call))
+    return Launches(call, kind, _owners(trace, call, candidates), counts, launch, ~usable)
+
+
+def _kinds_by_name(trace: Trace) -> Array:
+    """int8 (strings,): place in LAUNCH_KINDS of each name that starts GPU work, -1 for others."""
+    kinds = np.full(max(len(trace.strings), 1), -1, dtype=np.int8)
+    for i, name in enumerate(trace.strings):
+        for kind, pattern in _BY_NAME:
+            if pattern.match(name):
+                kinds[i] = LAUNCH_KINDS.index(kind)
+                break
+    return kinds
+
+
+def _outer_calls(trace: Trace, calls: Array, ids: Array, rows: Array, started: Array) -> tuple[Array, Array]:
+    """Leave out calls inside another launching call, with its id or with no GPU work of their own; and the ids that several
+    calls share that are not inside one another."""
+    events = calls[rows]
+    ranks = (trace.category[events] == CATEGORY_CODES["cuda_driver"]).astype(np.int8)
+    tree = nest(np.arange(len(rows)), trace.ts[events], trace.end[events], trace.lane[events], ranks)
+    outer = np.full(len(rows), -1, dtype=np.int64)
+    inside = tree.parent >= 0
+    outer[tree.events[inside]] = tree.events[tree.parent[inside]]
+    same = (outer >= 0) & (ids[rows[outer]] == ids[rows])
+    idle = (outer >= 0) & ~started[rows]
+    # The outer call keeps the GPU work when only the inner one's id is on it: then the inner call is the launch.
+    rows = rows[~(same | idle)]
+    found = ids[rows]
+    order = np.argsort(found, kind="stable")
+    again = np.flatnonzero(np.diff(found[order]) == 0)
+    return rows, np.unique(found[order][again])
+
+
+def _kinds(trace: Trace, by_name: Array, launch: Array, n: int) -> Array:
+    """Kinds by name, and for calls with other names by the first GPU op that they started."""
+    kind = by_name.copy()
+    unknown = np.flatnonzero(kind < 0)
+    if len(unknown):
+        category = trace.category[trace.column("gpu_ops", "event")]
+        codes = np.zeros(len(CATEGORY_CODES), dtype=np.int8)
+        codes[CATEGORY_CODES["gpu_memcpy"]] = LAUNCH_KINDS.index("copy")
+        codes[CATEGORY_CODES["gpu_memset"]] = LAUNCH_KINDS.index("memset")
+        first = np.zeros(n, dtype=np.int8)
+        known = np.flatnonzero(launch >= 0)[::-1]
+        first[launch[known]] = codes[category[known]]
+        kind[unknown] = first[unknown]
+    return kind.astype(np.int8)
+
+
+def _owners(trace: Trace, call: Array, candidates: Array) -> Array:
+    """The op or annotation around each call.
+
+    A call that begins inside an op and ends just after it (its end is stamped by another clock) is inside whatever encloses
+    both, unless its External id, the profiler's own word, names the op that it began in.
+    """
+    tree = trace.analysis(op_tree)
+    is_op = np.isin(trace.category[tree.events], [CATEGORY_CODES["cpu_op"], CATEGORY_CODES["user_annotation"]])
+    nearest = tree.nearest(is_op)
+    place = np.full(len(trace), -1, dtype=np.int32)
+    place[tree.events] = np.arange(len(tree.events), dtype=np.int32)
+    up = nearest[place[call]]
+    owner = np.where(up >= 0, tree.events[up], -1).astype(np.int32)
+    named = _named_ops(trace, trace.column("calls", "external_id")[candidates])
+    known = np.flatnonzero(named >= 0)
+    op = named[known]
+    began_in = (
+        (trace.lane[op] == trace.lane[call[known]])
+        & (trace.ts[op] <= trace.ts[call[known]])
+        & (trace.ts[call[known]] < trace.end[op])
+        & (trace.end[op] < trace.end[call[known]])
+    )
+    owner[known[began_in]] = op[began_in]
+    return owner
+
+
+def _named_ops(trace: Trace, external: Array) -> Array:
+    """int32: event of the one op that has each External id; -1 for none or several."""
+    ops, ids = trace.column("cpu_ops", "event"), trace.column("cpu_ops", "external_id")
+    order = np.argsort(ids, kind="stable")
+    sorted_ids = ids[order]
+    left, right = np.searchsorted(sorted_ids, external), np.searchsorted(sorted_ids, external, side="right")
+    single = (right - left == 1) & (external > 0)
+    out = np.full(len(external), -1, dtype=np.int32)
+    out[single] = ops[order[left[single]]]
+    return out
+
+
+def _legacy_launches(trace: Trace) -> Launches:
+    """Links of the exporter before Kineto: arrows from ops to kernels, and no runtime calls. The op is the launch."""
+    flows = trace.tables["flows"]
+    arrows = np.flatnonzero(~flows["backward"])
+    tails, heads = arrows[~flows["end"][arrows]], arrows[flows["end"][arrows]]
+    gpu, ops = trace.column("gpu_ops", "event"), trace.rows("cpu_op")
+    op = _at(trace, ops, flows["lane"][tails], flows["ts"][tails])
+    by_id = {int(i): int(o) for i, o in zip(flows["id"][tails], op, strict=True) if o >= 0}
+    target = _at(trace, gpu, flows["lane"][heads], flows["ts"][heads])
+    row_of = {int(e): i for i, e in enumerate(gpu)}
+    links = [
+        (row_of[int(t)], by_id[int(i)]) for i, t in zip(flows["id"][heads], target, strict=True) if t >= 0 and int(i) in by_id
+    ]
+    call = np.array(sorted({o for _, o in links}), dtype=np.int32)
+    launch = np.full(len(gpu), -1, dtype=np.int32)
+    for row, owner in links:
+        launch[row] = np.searchsorted(call, owner)
+    counts = np.bincount(launch[launch >= 0], minlength=len(call)).astype(np.int32)
+    return Launches(call, np.zeros(len(call), dtype=np.int8), call.copy(), counts, launch, launch < 0)
+
+
+def _at(trace: Trace, events: Array, lane: Array, ts: Array) -> Array:
+    """The event of some that starts at each (lane, moment), -1 for none."""
+    index = {(int(x), int(t)): int(e) for x, t, e in zip(trace.lane[events], trace.ts[events], events, strict=True)}
+    return np.array([index.get((int(x), int(t)), -1) for x, t in zip(lane, ts, strict=True)], dtype=np.int64)

@@ -1,0 +1,199 @@
+"""The steps of a trace: what marks them, what each launched, and what each costs.
+
+A step costs what it adds to the run: from the end of the step before to its own end, where an end is the later of the end of
+its annotation on the CPU and the end of the last GPU op that it launched. The annotation alone says little: with asynchronous
+work the CPU leaves a step long before the GPU does.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.intervals import length, union
+from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.trace import Trace
+
+from .gpu_time import gpu_op_times
+from .launches import launches
+
+__all__ = ["Steps", "steps"]
+
+Array = npt.NDArray[Any]
+
+_PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
+# What serving engines and trainers put around each iteration when they do not call profiler.step(): vLLM's
+# execute_context_..._generation_..., SGLang's and others' step[...], "iteration 12", "train_step 3".
+_REPEATED = re.compile(
+    r"^(?:(?:step|iteration|iter|train_step|training_step|forward_step|decode_step)\b[\s#:_\[(]*\S*.*|step\[.*|execute_(?:\d+_)?(?:context|new)_.*)$",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps in order of their start; times in ns.
+
+    Attributes:
+        marks: ``ProfilerStep``, ``annotation`` or None when there are none.
+        event: int32 (steps,): the marking annotation.
+        index: int64 (steps,): its number, by name or else by place.
+        start: int64 (steps,): start of the annotation.
+        wall_ns: int64 (steps,): length of the annotation.
+        end: int64 (steps,): the later of the annotation's end and the end of its last GPU op.
+        time_ns: int64 (steps,): what the step adds to the run.
+        launch_step: int32 (launches,): step during which each launch was made, -1 for none.
+        gpu_step: int32 (gpu ops,): step that launched each GPU op, -1 for none.
+        launches: int64 (steps,): launches made.
+        kernels, copies, memsets: int64 (steps,): GPU ops of the step by category.
+        gpu_busy_ns: int64 (steps,): union of the step's GPU ops; -1 where it launched work and none of it was recorded.
+    """
+
+    marks: str | None
+    event: Array
+    index: Array
+    start: Array
+    wall_ns: Array
+    end: Array
+    time_ns: Array
+    launch_step: Array
+    gpu_step: Array
+    launches: Array
+    kernels: Array
+    copies: Array
+    memsets: Array
+    gpu_busy_ns: Array
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+    @property
+    def gpu_ops(self) -> Array:
+        """int64 (steps,): all GPU ops of each step."""
+        total: Array = self.kernels + self.copies + self.memsets
+        return total
+
+
+def steps(trace: Trace) -> Steps:
+    """Find the steps and give each its GPU work: a GPU op belongs to the step that launched it."""
+    marks, event = _marks(trace)
+    links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
+    start = trace.ts[event]
+    launch_step = _within(trace.ts[links.call], start, trace.end[event])
+    gpu_step = np.full(len(links.launch), -1, dtype=np.int32)
+    known = links.launch >= 0
+    gpu_step[known] = launch_step[links.launch[known]]
+
+    n = len(event)
+    end = trace.end[event].copy()
+    mine = np.flatnonzero(gpu_step >= 0)
+    np.maximum.at(end, gpu_step[mine], ops.end[mine])
+    category = trace.category[trace.column("gpu_ops", "event")]
+    counts = [_per_step(gpu_step[category == CATEGORY_CODES[c]], n) for c in ("kernel", "gpu_memcpy", "gpu_memset")]
+    n_launches = _per_step(launch_step, n)
+    busy = _busy(ops.ts, ops.end, gpu_step, n)
+    busy[(sum(counts) == 0) & (n_launches > 0)] = -1
+    return Steps(
+        marks=marks,
+        event=event.astype(np.int32),
+        index=_indexes(trace, event),
+        start=start,
+        wall_ns=trace.dur[event],
+        end=end,
+        time_ns=_times(trace, start, end, gpu_step, int(trace.end[event].max(initial=0))),
+        launch_step=launch_step,
+        gpu_step=gpu_step,
+        launches=n_launches,
+        kernels=counts[0],
+        copies=counts[1],
+        memsets=counts[2],
+        gpu_busy_ns=busy,
+    )
+
+
+def _marks(trace: Trace) -> tuple[str | None, Array]:
+    """What marks steps, and the marking events in order."""
+    rows = trace.rows("user_annotation", "cpu_op")
+    if not len(rows):
+        return None, rows
+    found = rows[trace.names_where(lambda s: _PROFILER_STEP.match(s) is not None)[trace.name[rows]]]
+    if len(found):
+        return "ProfilerStep", _one_lane(trace, found)
+    rows = trace.rows("user_annotation")
+    found = rows[trace.names_where(lambda s: _REPEATED.match(s) is not None)[trace.name[rows]]]
+    found = _one_lane(trace, found)
+    # A single mark, or marks inside one another, are no sequence of steps.
+    if len(found) < 2 or (trace.ts[found][1:] < trace.end[found][:-1]).any():
+        return None, found[:0]
+    return "annotation", found
+
+
+def _one_lane(trace: Trace, found: Array) -> Array:
+    """Steps of the lane that has most of them: each thread of a process may carry its own copy of a mark."""
+    if not len(found):
+        return found
+    lanes, counts = np.unique(trace.lane[found], return_counts=True)
+    return found[trace.lane[found] == lanes[counts.argmax()]]
+
+
+def _within(moments: Array, start: Array, end: Array) -> Array:
+    """Number of the interval that holds each moment, -1 for none; intervals are in order and do not overlap."""
+    if not len(start):
+        return np.full(len(moments), -1, dtype=np.int32)
+    place = np.searchsorted(start, moments, side="right") - 1
+    inside = (place >= 0) & (moments < end[np.maximum(place, 0)])
+    return np.where(inside, place, -1).astype(np.int32)
+
+
+def _per_step(step: Array, n: int) -> Array:
+    return np.bincount(step[step >= 0], minlength=n).astype(np.int64)
+
+
+def _busy(ts: Array, end: Array, step: Array, n: int) -> Array:
+    """Union of each step's GPU ops, all steps at once: steps are laid far apart so that none touches another."""
+    out = np.zeros(n, dtype=np.int64)
+    mine = np.flatnonzero(step >= 0)
+    if not len(mine):
+        return out
+    base = ts[mine].min()
+    stride = int((end[mine] - base).max()) + 1
+    if stride * n >= 2**62:  # too long to lay apart: one after the other
+        for i in range(n):
+            rows = np.flatnonzero(step == i)
+            out[i] = length(union(ts[rows], end[rows]))
+        return out
+    shift = step[mine].astype(np.int64) * stride - base
+    starts, ends = union(ts[mine] + shift, end[mine] + shift)
+    np.add.at(out, starts // stride, ends - starts)
+    return out
+
+
+def _indexes(trace: Trace, event: Array) -> Array:
+    numbers = []
+    for place, e in enumerate(event):
+        match = _PROFILER_STEP.match(trace.name_of(int(e)))
+        numbers.append(int(match.group(1)) if match else place)
+    return np.array(numbers, dtype=np.int64)
+
+
+def _times(trace: Trace, start: Array, end: Array, gpu_step: Array, cpu_end: int) -> Array:
+    """What each step adds to the run.
+
+    The first counts from its own start, or from the end of the GPU work launched before it where that is later.
+    """
+    if not len(start):
+        return np.empty(0, dtype=np.int64)
+    ops, links = trace.analysis(gpu_op_times), trace.analysis(launches)
+    called = np.full(len(links.launch), np.iinfo(np.int64).min, dtype=np.int64)
+    known = links.launch >= 0
+    called[known] = trace.ts[links.call[links.launch[known]]]
+    # A GPU op whose launch is not in the trace counts as launched before the first step when it began before the last
+    # annotation ended; one that begins after that may belong to a call whose record was lost.
+    before = (gpu_step < 0) & (called < start[0]) & (ops.ts < cpu_end)
+    begin = max(int(start[0]), int(ops.end[before].max())) if before.any() else int(start[0])
+    reach = np.maximum.accumulate(end)
+    return np.diff(np.r_[np.int64(min(begin, int(reach[0]))), reach])

@@ -1,0 +1,218 @@
+"""From a trace to its report: runs the analyses and rules and puts their results into the document."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+from lanewise import report as doc
+from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_window
+from lanewise.analyses.gpu_time import DeviceTime, device_times
+from lanewise.analyses.steps import Steps, steps
+from lanewise.analyses.tables import kernel_table, op_table
+from lanewise.kernels import decode
+from lanewise.model.notes import Note
+from lanewise.model.trace import Trace
+from lanewise.report import us
+from lanewise.translations import Catalog
+from lanewise.version import __version__
+
+__all__ = ["explain", "unprofiled_step"]
+
+_TEXTS = Catalog(
+    "verdict",
+    {
+        "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
+        "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
+        "no-events": "There is nothing in this trace.",
+        "gpu-time": "The GPU was busy for {busy_share} of {window}.",
+        "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
+    },
+)
+
+
+def explain(trace: Trace, lang: str = "en") -> doc.Report:
+    """Explain a trace.
+
+    Args:
+        trace: a trace as `lanewise.load` gives it.
+        lang: language of the texts, ``en`` or ``ja``.
+    """
+    found = trace.analysis(steps)
+    notes = [*trace.notes, *coverage_notes(trace)]
+    source = unprofiled_step(trace)
+    if len(found) and source is None:
+        notes.append(Note("profiled-time"))
+    return doc.Report(
+        schema=doc.SCHEMA,
+        generator=f"lanewise {__version__}",
+        lang=lang,
+        trace=_trace_section(trace, notes, lang),
+        coverage=_coverage_section(trace),
+        gpu=[_gpu_row(trace, d) for d in trace.analysis(device_times)],
+        step=_step_section(found, source),
+        steps=_step_rows(trace, found),
+        ops=_op_rows(trace),
+        kernels=_kernel_rows(trace, lang),
+        verdict=_verdict(trace, lang),
+        findings=[],
+        checks=[],
+    )
+
+
+def unprofiled_step(trace: Trace) -> dict[str, Any] | None:
+    """The step's time outside the profiler as the recorder left it in the trace, in us, or None.
+
+    A dict with ``median`` and ``steps``, and ``min`` and ``max`` where kept; see the document of the recorder.
+    """
+    own = trace.header.get("lanewise")
+    timed = own.get("unprofiled_step_us") if isinstance(own, dict) else None
+    if not isinstance(timed, dict):
+        return None
+    median = timed.get("median")
+    good = isinstance(median, int | float) and not isinstance(median, bool) and median > 0
+    return timed if good else None
+
+
+def _trace_section(trace: Trace, notes: list[Note], lang: str) -> doc.TraceSection:
+    span = trace.span
+    capabilities = list(trace.capabilities)
+    if len(trace.analysis(steps)):
+        capabilities.append("steps")
+    rank = trace.distributed.rank
+    return doc.TraceSection(
+        path=trace.path,
+        format=trace.format,
+        events=len(trace) + trace.stray_events,
+        skipped_events=trace.skipped_events,
+        repaired_events=trace.repaired_events,
+        stray_events=trace.stray_events,
+        truncated=trace.truncated,
+        span_us=None if span is None else us(span[1] - span[0]),
+        ranks=[] if rank is None else [rank],
+        world_size=trace.distributed.world_size,
+        devices=[doc.Device(d.index, d.name, d.sms) for d in trace.devices],
+        capabilities=capabilities,
+        warnings=[doc.TraceWarning(n.id, n.text(lang)) for n in notes],
+    )
+
+
+def _coverage_section(trace: Trace) -> doc.CoverageSection:
+    c = trace.analysis(coverage)
+    return doc.CoverageSection(c.launches, c.linked, c.gpu_ops, c.gpu_ops_linked, c.gpu_timing)
+
+
+def _known(ns: int) -> float:
+    return round(ns / 1000, 3)
+
+
+def _gpu_row(trace: Trace, d: DeviceTime) -> doc.GpuRow:
+    window = trace.analysis(idle_window)
+    return doc.GpuRow(
+        device=d.device,
+        name=trace.device(d.device).name,
+        ops=d.ops,
+        busy_us=_known(d.busy_ns),
+        idle_us=us(idle_ns(trace, d.device)),
+        window_us=None if window is None else us(window[1] - window[0]),
+        sum_us=_known(d.sum_ns),
+        compute_us=_known(d.by_kind["compute"]),
+        communication_us=_known(d.by_kind["communication"]),
+        copy_us=_known(d.by_kind["copy"]),
+        memset_us=_known(d.by_kind["memset"]),
+        exposed_communication_us=_known(d.exposed_communication_ns),
+        streams=[doc.StreamRow(s.stream, s.ops, _known(s.busy_ns)) for s in d.streams],
+    )
+
+
+def _median(values: Any) -> float | None:
+    return statistics.median(int(v) for v in values) if len(values) else None
+
+
+def _step_section(found: Steps, unprofiled: dict[str, Any] | None) -> doc.StepSection:
+    busy = found.gpu_busy_ns[found.gpu_busy_ns >= 0]
+    profiled = us(_median(found.time_ns))
+    n = unprofiled.get("steps") if unprofiled else None
+    return doc.StepSection(
+        count=len(found),
+        time_us=profiled if unprofiled is None else round(float(unprofiled["median"]), 3),
+        source="unprofiled" if unprofiled else "profiled" if len(found) else None,
+        wall_us=us(_median(found.wall_ns)),
+        gpu_busy_us=us(_median(busy)),
+        profiled_time_us=profiled,
+        marks=found.marks,
+        unprofiled_steps=n if isinstance(n, int) else None,
+    )
+
+
+def _step_rows(trace: Trace, found: Steps) -> list[doc.StepRow]:
+    gpu_ops = found.gpu_ops
+    return [
+        doc.StepRow(
+            name=trace.name_of(int(found.event[i])),
+            index=int(found.index[i]),
+            wall_us=_known(int(found.wall_ns[i])),
+            time_us=_known(int(found.time_ns[i])),
+            gpu_busy_us=None if found.gpu_busy_ns[i] < 0 else _known(int(found.gpu_busy_ns[i])),
+            gpu_ops=int(gpu_ops[i]),
+            kernels=int(found.kernels[i]),
+            copies=int(found.copies[i]),
+            memsets=int(found.memsets[i]),
+            launches=int(found.launches[i]),
+            start_us=_known(int(found.start[i])),
+        )
+        for i in range(len(found))
+    ]
+
+
+def _op_rows(trace: Trace) -> list[doc.OpRow]:
+    return [
+        doc.OpRow(
+            r.name,
+            r.cat,
+            r.count,
+            _known(r.cpu_total_ns),
+            _known(r.cpu_self_ns),
+            _known(r.gpu_total_ns),
+            _known(r.gpu_self_ns),
+            r.gpu_ops,
+        )
+        for r in op_table(trace)
+    ]
+
+
+def _kernel_rows(trace: Trace, lang: str) -> list[doc.KernelRow]:
+    return [
+        doc.KernelRow(
+            name=r.name,
+            kind=r.kind,
+            label=decode(r.name).label(lang) if r.kind is not None else r.name[:40],
+            count=r.count,
+            total_us=_known(r.total_ns),
+            mean_us=round(r.mean_ns / 1000, 3),
+            median_us=round(r.median_ns / 1000, 3),
+            ops=list(r.ops),
+        )
+        for r in kernel_table(trace)
+    ]
+
+
+def _verdict(trace: Trace, lang: str) -> doc.Verdict:
+    """What can be said before any rule has run: how busy the GPU was, or why that is not known."""
+    from lanewise.units import duration, percent
+
+    c = trace.analysis(coverage)
+    if not len(trace):
+        return doc.Verdict("unknown", _TEXTS("no-events", lang))
+    if c.gpu_timing == "none":
+        return doc.Verdict("unknown", _TEXTS("no-gpu-records" if c.launches else "no-gpu-work", lang))
+    if c.gpu_timing == "partial":
+        return doc.Verdict("unknown", _TEXTS("partial", lang))
+    window = trace.analysis(idle_window)
+    assert window is not None
+    length = window[1] - window[0]
+    idle = np.mean([idle_ns(trace, d.device) or 0 for d in trace.analysis(device_times)])
+    share = percent(1 - float(idle) / length) if length else percent(None, lang)
+    return doc.Verdict("unknown", _TEXTS("gpu-time", lang, busy_share=share, window=duration(length)))

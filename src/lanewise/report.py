@@ -1,0 +1,239 @@
+"""The report: one versioned document that every renderer, the viewer, comparison and expectations read, and nothing else.
+
+Times are microseconds with three decimals (`_us`), ratios 0 to 1 (`_ratio`), sizes bytes; None is "not known", never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+__all__ = [
+    "SCHEMA",
+    "Check",
+    "CoverageSection",
+    "Evidence",
+    "Finding",
+    "GpuRow",
+    "KernelRow",
+    "OpRow",
+    "Report",
+    "StepRow",
+    "StepSection",
+    "StreamRow",
+    "TraceSection",
+    "Verdict",
+    "TraceWarning",
+    "us",
+]
+
+SCHEMA = "lanewise.report/1"
+
+
+def us(ns: float | None) -> float | None:
+    """Nanoseconds as the report's microseconds; None stays None."""
+    return None if ns is None else round(ns / 1000, 3)
+
+
+class Device(Struct, frozen=True):
+    """A GPU: number, name and streaming multiprocessors (or compute units)."""
+
+    index: int
+    name: str | None
+    sms: int | None
+
+
+class TraceWarning(Struct, frozen=True):
+    """Something to know before believing the numbers."""
+
+    id: str
+    text: str
+
+
+class TraceSection(Struct, frozen=True):
+    """What was read."""
+
+    path: str
+    format: str
+    events: int
+    skipped_events: int
+    repaired_events: int
+    stray_events: int
+    truncated: bool
+    span_us: float | None
+    ranks: list[int]
+    world_size: int | None
+    devices: list[Device]
+    capabilities: list[str]
+    warnings: list[TraceWarning]
+
+
+class CoverageSection(Struct, frozen=True):
+    """How much of the GPU's work the trace shows."""
+
+    launches: int
+    launches_linked: int
+    gpu_ops: int
+    gpu_ops_linked: int
+    gpu_timing: str
+
+
+class StreamRow(Struct, frozen=True):
+    """A GPU stream."""
+
+    stream: int
+    ops: int
+    busy_us: float
+
+
+class GpuRow(Struct, frozen=True):
+    """A GPU over the whole trace; `idle_us` is None unless coverage is good."""
+
+    device: int
+    name: str | None
+    ops: int
+    busy_us: float
+    idle_us: float | None
+    window_us: float | None
+    sum_us: float
+    compute_us: float
+    communication_us: float
+    copy_us: float
+    memset_us: float
+    exposed_communication_us: float
+    streams: list[StreamRow]
+
+
+class StepSection(Struct, frozen=True):
+    """What one step costs: medians; `source` says whether the time was measured outside the profiler."""
+
+    count: int
+    time_us: float | None
+    source: str | None
+    wall_us: float | None
+    gpu_busy_us: float | None
+    profiled_time_us: float | None
+    marks: str | None
+    unprofiled_steps: int | None
+
+
+class StepRow(Struct, frozen=True):
+    """One step."""
+
+    name: str
+    index: int
+    wall_us: float
+    time_us: float
+    gpu_busy_us: float | None
+    gpu_ops: int
+    kernels: int
+    copies: int
+    memsets: int
+    launches: int
+    start_us: float
+
+
+class OpRow(Struct, frozen=True):
+    """One op or annotation name."""
+
+    name: str
+    cat: str
+    count: int
+    cpu_total_us: float
+    cpu_self_us: float
+    gpu_total_us: float
+    gpu_self_us: float
+    gpu_ops: int
+
+
+class KernelRow(Struct, frozen=True):
+    """One GPU op name; `ops` are the ops that launched it."""
+
+    name: str
+    kind: str | None
+    label: str
+    count: int
+    total_us: float
+    mean_us: float
+    median_us: float
+    ops: list[str]
+
+
+class Evidence(Struct, frozen=True):
+    """An event that proves a finding."""
+
+    ts_us: float
+    dur_us: float
+    lane: str
+    name: str
+
+
+class Verdict(Struct, frozen=True):
+    """What bounds the step."""
+
+    bound: str
+    text: str
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+class Finding(Struct, frozen=True):
+    """One problem found, with its price and its proof."""
+
+    id: str
+    title: str
+    text: str
+    fix: str
+    cost_us_per_step: float | None
+    saving_us_per_step: float | None
+    share_ratio: float | None
+    confidence: str
+    evidence: list[Evidence] = field(default_factory=list)
+
+
+class Check(Struct, frozen=True):
+    """Outcome of one rule: ``found``, ``clear``, ``not-checked`` or ``failed``, the last two with the reason."""
+
+    id: str
+    outcome: str
+    reason: str | None = None
+
+
+class Report(Struct, frozen=True):
+    """The whole document.
+
+    Attributes:
+        schema: name and version of the document's form.
+        generator: ``lanewise`` and its version.
+        lang: language of the texts.
+    """
+
+    schema: str
+    generator: str
+    lang: str
+    trace: TraceSection
+    coverage: CoverageSection
+    gpu: list[GpuRow]
+    step: StepSection
+    steps: list[StepRow]
+    ops: list[OpRow]
+    kernels: list[KernelRow]
+    verdict: Verdict
+    findings: list[Finding]
+    checks: list[Check]
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """The document as JSON text (no NaN, no Infinity)."""
+        data = msgspec.json.encode(self)
+        return (data if indent is None else msgspec.json.format(data, indent=indent)).decode()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document as plain dicts and lists."""
+        result: dict[str, Any] = msgspec.to_builtins(self)
+        return result
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Report:
+        """A report out of its JSON text; raises msgspec.ValidationError for another document."""
+        return msgspec.json.decode(text, type=Report)
