@@ -93,11 +93,7 @@ def _mapped_libraries() -> tuple[str, ...]:
         lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     except OSError:
         return ()
-    return tuple(
-        sorted(
-            {fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6 and ".so" in fields[5]}
-        )
-    )
+    return tuple(sorted({fields[5] for line in lines if len(fields := line.split(maxsplit=5)) == 6 and ".so" in fields[5]}))
 
 
 def _admin_only() -> bool | None:
@@ -123,9 +119,7 @@ def subscription_code(library: str) -> int | None:
         cupti = ctypes.CDLL(library)
     except OSError:
         return None
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)(
-        lambda *_: None
-    )
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p)(lambda *_: None)
     subscriber = ctypes.c_void_p()
     code = int(cupti.cuptiSubscribe(ctypes.byref(subscriber), callback, None))
     if code == 0:

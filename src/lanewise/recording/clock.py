@@ -91,9 +91,7 @@ class StepClock:
             return None
         host_ns = [end - start for start, _, end, _ in self._marks]
         device_ns = [
-            round(start.elapsed_time(end) * 1e6)
-            for _, start, _, end in self._marks
-            if start is not None and end is not None
+            round(start.elapsed_time(end) * 1e6) for _, start, _, end in self._marks if start is not None and end is not None
         ]
         steps = len(self._marks)
         if len(device_ns) < steps:

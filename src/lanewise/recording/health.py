@@ -109,11 +109,7 @@ def health_of(path: Path) -> Health:
         events=dict(sorted(events.items())),
         launches=sum(number for (_, launch, _), number in counts.items() if launch),
         gpu_ops=sum(events.get(name, 0) for name in _GPU_OPS),
-        steps=sum(
-            number
-            for (category, _, step), number in counts.items()
-            if step and category == b"user_annotation"
-        ),
+        steps=sum(number for (category, _, step), number in counts.items() if step and category == b"user_annotation"),
     )
 
 

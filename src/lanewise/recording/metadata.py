@@ -109,9 +109,7 @@ def _settings() -> dict[str, Any]:
 def environment() -> dict[str, str]:
     """The environment variables that change what torch and the device libraries do."""
     return {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if _ENVIRONMENT.fullmatch(name) and not _SECRET.search(name)
+        name: value for name, value in sorted(os.environ.items()) if _ENVIRONMENT.fullmatch(name) and not _SECRET.search(name)
     }
 
 

@@ -80,9 +80,7 @@ class GpuMonitor:
             milliwatts = self._number(call, handle)
             out[name] = None if milliwatts is None else milliwatts / 1e3
         reasons = self._number("nvmlDeviceGetCurrentClocksThrottleReasons", handle, kind=ctypes.c_ulonglong)
-        out["throttled"] = (
-            None if reasons is None else [text for bit, text in _THROTTLE.items() if reasons & bit]
-        )
+        out["throttled"] = None if reasons is None else [text for bit, text in _THROTTLE.items() if reasons & bit]
         return out
 
     def _handle(self, uuid: str | None, index: int) -> Any:

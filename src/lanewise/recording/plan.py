@@ -24,10 +24,8 @@ __all__ = ["FLAGS", "Plan"]
 # What each flag adds to the trace, and what it costs. The cost is on the CPU side of the recorded steps, so
 # it matters where the CPU is the bottleneck; the timed steps before the window do not pay it.
 FLAGS = {
-    "shapes": "input shapes, types and strides of each op; keeps references to inputs, so memory peaks may "
-    "rise",
-    "stack": "Python call stacks; each Python call is an event: steps several times slower, files ten times"
-    " larger",
+    "shapes": "input shapes, types and strides of each op; keeps references to inputs, so memory peaks may rise",
+    "stack": "Python call stacks; each Python call is an event: steps several times slower, files ten times larger",
     "memory": "every allocation and release; one event each",
     "flops": "an estimate of the operations of matmul and convolution; turns shapes on",
     "modules": "module hierarchy of each op; TorchScript only in torch itself, eager modules come with stack",

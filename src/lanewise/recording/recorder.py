@@ -102,9 +102,7 @@ class Recorder:
         self.open()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         ended = kind is None or issubclass(kind, GeneratorExit)
         self.close("the end of the block" if kind is None or ended else kind.__name__)
 
@@ -288,9 +286,7 @@ class Recorder:
         """Record no more steps than the limit allows."""
         plan = self.plan
         if not plan.limit_bytes or step_bytes * plan.active <= plan.limit_bytes:
-            self._note(
-                "estimate", step_bytes=step_bytes, active=plan.active, total_bytes=step_bytes * plan.active
-            )
+            self._note("estimate", step_bytes=step_bytes, active=plan.active, total_bytes=step_bytes * plan.active)
             return
         active = plan.limit_bytes // step_bytes
         if active == 0:

@@ -74,15 +74,11 @@ def run_recorded(command: Sequence[str], plan: Plan, step_on: str = "auto") -> O
         try:
             child = subprocess.Popen(list(command), env=_environment(os.environ, orders))
         except OSError as error:
-            raise UsageError(
-                command[0], f"could not be started ({error.strerror}).", "Is it on the PATH?"
-            ) from None
+            raise UsageError(command[0], f"could not be started ({error.strerror}).", "Is it on the PATH?") from None
         with _forwarding_signals(child):
             status = child.wait()
         found = [_report(path) for path in sorted(Path(reports).glob("*.json"))]
-    processes = sorted(
-        (report for report in found if report), key=lambda report: (report["rank"], report["pid"])
-    )
+    processes = sorted((report for report in found if report), key=lambda report: (report["rank"], report["pid"]))
     traces = tuple(Path(report["trace"]) for report in processes if report["trace"])
     return Outcome(status, traces, tuple(_notices(processes, step_on)))
 

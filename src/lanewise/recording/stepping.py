@@ -137,7 +137,8 @@ class _OptimizerSteps(_Finder):
             finder._boundary(owner)
             return result
 
-        # `functools.wraps` copies attributes, so a wrapper around this one (learning rate schedulers) has it too.
+        # `functools.wraps` copies attributes, so a wrapper around this one (learning rate schedulers) has it
+        # too.
         setattr(step, _MARK, self._mark)
         own = vars(optimizer).get("step")
         optimizer.step = types.MethodType(step, optimizer)
@@ -182,7 +183,8 @@ class _ModuleCalls(_Finder):
         module_class.__call__ = __call__
 
         def restore() -> None:
-            # Compiled code may be guarded by the replacement, and putting the original back would compile it again.
+            # Compiled code may be guarded by the replacement, and putting the original back would compile it
+            # again.
             if module_class.__call__ is __call__ and "torch._dynamo" not in sys.modules:
                 module_class.__call__ = original
 
@@ -301,9 +303,7 @@ def _replace(finder: _Finder, holder: Any, path: str) -> None:
     inner = vars(holder)[last] if isinstance(holder, type) else getattr(holder, last)
     function = inner.__func__ if isinstance(inner, (staticmethod, classmethod)) else inner
 
-    marked = (
-        _marking_awaited(finder, function) if iscoroutinefunction(function) else _marking(finder, function)
-    )
+    marked = _marking_awaited(finder, function) if iscoroutinefunction(function) else _marking(finder, function)
     setattr(holder, last, type(inner)(marked) if isinstance(inner, (staticmethod, classmethod)) else marked)
     finder._undo.append(functools.partial(setattr, holder, last, inner))
 

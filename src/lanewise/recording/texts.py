@@ -25,9 +25,7 @@ class Notice:
 
 def notice_text(notice: Notice, lang: str = "en") -> str:
     """The notice in a language, numbers as text."""
-    return TEXTS(
-        notice.key, lang, **{name: _value(name, value, lang) for name, value in notice.slots.items()}
-    )
+    return TEXTS(notice.key, lang, **{name: _value(name, value, lang) for name, value in notice.slots.items()})
 
 
 def _value(name: str, value: Any, lang: str) -> str:
@@ -40,20 +38,18 @@ def _value(name: str, value: Any, lang: str) -> str:
     if name.endswith("_ratio"):
         return units.percent(value, lang)
     if isinstance(value, float):
-        return f"{value:.2g}"
+        return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
     return units.count(value, lang) if value is None or isinstance(value, int) else str(value)
 
 
 _ENGLISH = {
     # One line a capture, then what is in it.
-    "written": "{path}: {file_bytes}, {steps} steps, {cpu_ops} CPU ops, {launches} launches, {gpu_ops} GPU "
-    "ops.",
+    "written": "{path}: {file_bytes}, {steps} steps, {cpu_ops} CPU ops, {launches} launches, {gpu_ops} GPU ops.",
     "written-table": "{path}: torch's table of ops.",
     "step-time": "Step: {median_ns} without the profiler (median of {steps}, {min_ns} to {max_ns}), "
     "{profiled_ns} with it"
     " ({factor} times).",
-    "step-time-mean": "Step: {median_ns} without the profiler (mean of {steps}), {profiled_ns} with it "
-    "({factor} times).",
+    "step-time-mean": "Step: {median_ns} without the profiler (mean of {steps}), {profiled_ns} with it ({factor} times).",
     "next": "Next: lanewise explain {path}",
     # What went wrong, or almost.
     "not-reached": "No trace: {came} steps came, {needed} were needed ({skip} skipped, {timed} timed, "
@@ -61,21 +57,20 @@ _ENGLISH = {
     " {active} recorded).",
     "try-fewer": "For {came} steps: --skip {skip} --timed {timed} --warmup {warmup} --active {active}",
     "try-whole": "To record everything from start to end, without steps: --whole",
-    "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), "
-    "or give whole=True.",
+    "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), or give "
+    "whole=True.",
     "no-steps": "No trace: torch was imported, but no optimizer stepped and no module with parameters was "
     "called. Name a function"
     " that is one step, --step-on train_step or --step-on package.module:function, or record everything "
     "with --whole.",
-    "no-step-function": "No trace: {function} was never called. Is it module:function, or a function of the"
-    " script itself?",
+    "no-step-function": "No trace: {function} was never called. Is it module:function, or a function of the script itself?",
     "no-torch": "No trace: no Python process that this command started imported torch. lanewise cannot "
     "enter an interpreter"
     " that runs with -I or -E, or in a container of its own.",
     "ended-early": "The run ended in the window ({reason}): {steps} of {active} steps are whole.",
     "gpu-missing": "{path}: no GPU events, though {launches} kernels were launched. {cause}",
-    "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in "
-    "the window). {cause}",
+    "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in the window). "
+    "{cause}",
     "cause-torch-without-cupti": "This torch was built without CUPTI, so its profiler cannot see the GPU. "
     "Install torch from its"
     " official wheels.",
@@ -85,11 +80,9 @@ _ENGLISH = {
     "cause-permission": "The driver reserves profiling for the administrator. Run as root, or load the "
     "module with"
     " NVreg_RestrictProfilingToAdminUsers=0.",
-    "cause-device": "CUPTI does not serve this device (virtual GPU, confidential mode, or too old). Record "
-    "on the bare GPU.",
+    "cause-device": "CUPTI does not serve this device (virtual GPU, confidential mode, or too old). Record on the bare GPU.",
     "cause-unknown": "CUPTI was not available; lanewise doctor checks why.",
-    "wrong-thread": "No trace: the window was opened by another thread, which has to end it. Mark steps on "
-    "the main thread.",
+    "wrong-thread": "No trace: the window was opened by another thread, which has to end it. Mark steps on the main thread.",
     "profiler-failed": "No trace: torch's profiler failed: {error}",
     "profiler-busy": "No trace: another torch profiler was running when the window was to open. Record "
     "without it, or without"
@@ -108,9 +101,17 @@ _ENGLISH = {
     " it. Record fewer steps.",
     "renamed": "{wanted} was there already and is kept; this capture is {path}.",
     "damaged": "{path}: the file reads back incomplete ({error}). Is the disk full?",
-    "killed": "Process {pid} (rank {rank}) ended in the window without writing a trace: it was killed, or "
-    "left by os._exit.",
+    "killed": "Process {pid} (rank {rank}) ended in the window without writing a trace: it was killed, or left by os._exit.",
     "rank-off": "Rank {rank} is not recorded, as --ranks says.",
 }
 
-TEXTS = Catalog("recording", _ENGLISH)
+_LESSON = {
+    "lesson-guess": "Your guess: {expected}",
+    "lesson-seen": "One step:   {seen}",
+    "lesson-right": "Right: {count} ops, as you said.",
+    "lesson-missing": "Not there: {missing}",
+    "lesson-extra": "Not guessed: {extra}",
+    "lesson-nothing": "nothing",
+}
+
+TEXTS = Catalog("recording", {**_ENGLISH, **_LESSON})

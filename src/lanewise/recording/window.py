@@ -100,9 +100,7 @@ def rehearsal_bytes(rehearsal: Capture, plan: Plan) -> int:
         return path.stat().st_size
 
 
-def store(
-    capture: Capture, window: Window, plan: Plan, recording: Recording, source: str, interrupted: str
-) -> None:
+def store(capture: Capture, window: Window, plan: Plan, recording: Recording, source: str, interrupted: str) -> None:
     """Write a stopped capture with its metadata and its table, read it back, and note what there is to say.
 
     Args:

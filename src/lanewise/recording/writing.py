@@ -21,6 +21,7 @@ from typing import IO, Any, cast
 
 from lanewise.errors import UsageError
 from lanewise.recording.plan import Plan
+from lanewise.recording.ranks import ranks
 
 __all__ = ["SUFFIXES", "file_name", "rewrite", "target", "temporary_beside"]
 
@@ -77,8 +78,12 @@ def refuse_existing(plan: Plan) -> None:
     Raises:
         UsageError: the file exists and `force` is off.
     """
-    if plan.out and is_file(plan.out) and not plan.force and Path(plan.out).exists():
-        raise UsageError(plan.out, "exists already, and nothing is overwritten.", "--force replaces it.")
+    if plan.out is None or plan.force or not is_file(plan.out):
+        return
+    here = ranks()
+    path = target(plan, here.rank, here.world_size, None, None)
+    if path.exists():
+        raise UsageError(str(path), "exists already, and nothing is overwritten.", "--force replaces it.")
 
 
 def free_name(path: Path, force: bool) -> Path:
@@ -132,9 +137,7 @@ def rewrite(source: Path, destination: Path, header: Mapping[str, Any], unfinish
     return n_bytes
 
 
-def _pieces(
-    raw: IO[bytes], header: Mapping[str, Any], renamed: tuple[bytes, bytes] | None
-) -> Iterator[bytes]:
+def _pieces(raw: IO[bytes], header: Mapping[str, Any], renamed: tuple[bytes, bytes] | None) -> Iterator[bytes]:
     first = raw.read(_CHUNK_BYTES)
     brace = first.find(b"{")
     if brace < 0:
