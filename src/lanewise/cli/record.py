@@ -44,9 +44,7 @@ def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | No
     short_help="Record a command with torch's profiler, without a change to it.",
 )
 @click.option("--skip", default=5, show_default=True, help="Steps that run before anything is done.")
-@click.option(
-    "--timed", default=10, show_default=True, help="Steps timed without the profiler: the real time."
-)
+@click.option("--timed", default=10, show_default=True, help="Steps timed without the profiler: the real time.")
 @click.option("--warmup", default=2, show_default=True, help="Steps with the profiler on and nothing kept.")
 @click.option("--active", default=3, show_default=True, help="Steps recorded.")
 @click.option("--whole", is_flag=True, help="Record everything from start to end, without steps.")
@@ -58,24 +56,14 @@ def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | No
     help="What ends a step. auto: optimizer steps in training, outermost module calls in inference.",
 )
 @click.option("--shapes", is_flag=True, help="Input shapes of each op (slower steps, larger file).")
-@click.option(
-    "--stack", is_flag=True, help="Python call stacks (steps several times slower, file ten times larger)."
-)
+@click.option("--stack", is_flag=True, help="Python call stacks (steps several times slower, file ten times larger).")
 @click.option("--memory", is_flag=True, help="Every allocation and release.")
-@click.option(
-    "--flops", is_flag=True, help="Estimated operations of matmul and convolution; turns shapes on."
-)
-@click.option(
-    "--modules", is_flag=True, help="Module hierarchy of TorchScript ops; for eager modules use --stack."
-)
-@click.option(
-    "-o", "--out", metavar="FILE|FOLDER", help="Trace (.json, .json.gz) or folder.  [default: traces]"
-)
+@click.option("--flops", is_flag=True, help="Estimated operations of matmul and convolution; turns shapes on.")
+@click.option("--modules", is_flag=True, help="Module hierarchy of TorchScript ops; for eager modules use --stack.")
+@click.option("-o", "--out", metavar="FILE|FOLDER", help="Trace (.json, .json.gz) or folder.  [default: traces]")
 @click.option("--label", help="First part of the file name.  [default: the script's name]")
 @click.option("--force", is_flag=True, help="Replace a file that exists.")
-@click.option(
-    "--limit", default="1G", show_default=True, callback=_bytes, help="Largest trace before compression."
-)
+@click.option("--limit", default="1G", show_default=True, callback=_bytes, help="Largest trace before compression.")
 @click.option(
     "--ranks",
     callback=_ranks,
@@ -118,9 +106,7 @@ def _record(words: tuple[str, ...], lang: str, step_on: str, quiet: bool, limit:
     plan = Plan(limit_bytes=limit, **options)
     if not plan.whole and plan.skip == 0:
         # A step is known by its end, so the first one has no beginning that could be recorded.
-        raise UsageError(
-            "--skip", "0: steps found in a script begin with the second.", "Give 1 or more, or --whole."
-        )
+        raise UsageError("--skip", "0: steps found in a script begin with the second.", "Give 1 or more, or --whole.")
     if plan.out is not None:
         plan = Plan(**{**vars(plan), "out": os.path.abspath(plan.out)})
     else:
