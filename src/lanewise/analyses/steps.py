@@ -7,7 +7,6 @@ work the CPU leaves a step long before the GPU does.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy.typing as npt
 
 from lanewise.model.intervals import length, union
 from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.step_marks import step_marks, step_number
 from lanewise.model.trace import Trace
 
 from .gpu_time import gpu_op_times
@@ -24,14 +24,6 @@ from .launches import launches
 __all__ = ["Steps", "steps"]
 
 Array = npt.NDArray[Any]
-
-_PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
-# What serving engines and trainers put around each iteration when they do not call profiler.step(): vLLM's
-# execute_context_..._generation_..., SGLang's and others' step[...], "iteration 12", "train_step 3".
-_REPEATED = re.compile(
-    r"^(?:(?:step|iteration|iter|train_step|training_step|forward_step|decode_step)\b[\s#:_\[(]*\S*.*|step\[.*|execute_(?:\d+_)?(?:context|new)_.*)$",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,26 +110,9 @@ def steps(trace: Trace) -> Steps:
 def _marks(trace: Trace) -> tuple[str | None, Array]:
     """What marks steps, and the marking events in order."""
     rows = trace.rows("user_annotation", "cpu_op")
-    if not len(rows):
-        return None, rows
-    found = rows[trace.names_where(lambda s: _PROFILER_STEP.match(s) is not None)[trace.name[rows]]]
-    if len(found):
-        return "ProfilerStep", _one_lane(trace, found)
-    rows = trace.rows("user_annotation")
-    found = rows[trace.names_where(lambda s: _REPEATED.match(s) is not None)[trace.name[rows]]]
-    found = _one_lane(trace, found)
-    # A single mark, or marks inside one another, are no sequence of steps.
-    if len(found) < 2 or (trace.ts[found][1:] < trace.end[found][:-1]).any():
-        return None, found[:0]
-    return "annotation", found
-
-
-def _one_lane(trace: Trace, found: Array) -> Array:
-    """Steps of the lane that has most of them: each thread of a process may carry its own copy of a mark."""
-    if not len(found):
-        return found
-    lanes, counts = np.unique(trace.lane[found], return_counts=True)
-    return found[trace.lane[found] == lanes[counts.argmax()]]
+    annotation = trace.category[rows] == CATEGORY_CODES["user_annotation"]
+    marks, found = step_marks(trace.strings, trace.name[rows], trace.ts[rows], trace.end[rows], trace.lane[rows], annotation)
+    return marks, rows[found]
 
 
 def _within(moments: Array, start: Array, end: Array) -> Array:
@@ -173,11 +148,7 @@ def _busy(ts: Array, end: Array, step: Array, n: int) -> Array:
 
 
 def _indexes(trace: Trace, event: Array) -> Array:
-    numbers = []
-    for place, e in enumerate(event):
-        match = _PROFILER_STEP.match(trace.name_of(int(e)))
-        numbers.append(int(match.group(1)) if match else place)
-    return np.array(numbers, dtype=np.int64)
+    return np.array([step_number(trace.name_of(int(e)), place) for place, e in enumerate(event)], dtype=np.int64)
 
 
 def _times(trace: Trace, start: Array, end: Array, gpu_step: Array, cpu_end: int) -> Array:
