@@ -12,6 +12,7 @@ from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_w
 from lanewise.analyses.gpu_time import DeviceTime, device_times
 from lanewise.analyses.steps import Steps, steps
 from lanewise.analyses.tables import kernel_table, op_table
+from lanewise.engine import diagnose
 from lanewise.kernels import decode
 from lanewise.model.notes import Note
 from lanewise.model.trace import Trace
@@ -45,6 +46,7 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
     source = unprofiled_step(trace)
     if len(found) and source is None:
         notes.append(Note("profiled-time"))
+    diagnosis = diagnose(trace, lang)
     return doc.Report(
         schema=doc.SCHEMA,
         generator=f"lanewise {__version__}",
@@ -57,8 +59,8 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
         ops=_op_rows(trace),
         kernels=_kernel_rows(trace, lang),
         verdict=_verdict(trace, lang),
-        findings=[],
-        checks=[],
+        findings=diagnosis.findings,
+        checks=diagnosis.checks,
     )
 
 

@@ -179,7 +179,12 @@ class Verdict(Struct, frozen=True):
 
 
 class Finding(Struct, frozen=True):
-    """One problem found, with its price and its proof."""
+    """One problem found, with its price and its proof.
+
+    `saving_low_us_per_step` and `saving_high_us_per_step` are the ends of the saving's range, where there is one; `good` marks
+    good news, which has no saving; `where` is the module, annotation or Python line to change, where recorded; `folded` are the
+    ids of findings that this one explains.
+    """
 
     id: str
     title: str
@@ -190,6 +195,11 @@ class Finding(Struct, frozen=True):
     share_ratio: float | None
     confidence: str
     evidence: list[Evidence] = field(default_factory=list)
+    saving_low_us_per_step: float | None = None
+    saving_high_us_per_step: float | None = None
+    good: bool = False
+    where: str | None = None
+    folded: list[str] = field(default_factory=list)
 
 
 class Check(Struct, frozen=True):

@@ -54,18 +54,21 @@ def _overhead_threads(trace: Trace) -> tuple[Array, Array]:
     """Overhead events and the lane of the one thread that each fell on.
 
     The profiler records its own time without a thread. It is taken for a thread's when one thread, and no other, has an op
-    around all of it; there are a handful of such events in a trace.
+    around all of it.
     """
     overhead, ops = trace.rows("overhead"), trace.rows(*OP_CATEGORIES)
-    found, lanes = [], []
-    for event in overhead:
-        around = ops[: np.searchsorted(ops, event)]
-        around = around[trace.end[around] >= trace.end[event]]
-        threads = np.unique(trace.lane[around])
-        if len(threads) == 1:
-            found.append(event)
-            lanes.append(threads[0])
-    return np.array(found, dtype=np.int64), np.array(lanes, dtype=np.int32)
+    threads = np.zeros(len(overhead), dtype=np.int32)
+    thread = np.full(len(overhead), -1, dtype=np.int32)
+    if len(overhead):
+        for lane in np.unique(trace.lane[ops]):
+            mine = ops[trace.lane[ops] == lane]
+            reach = np.maximum.accumulate(trace.end[mine])
+            before = np.searchsorted(mine, overhead)
+            around = (before > 0) & (reach[np.maximum(before - 1, 0)] >= trace.end[overhead])
+            threads += around
+            thread[around] = lane
+    one = threads == 1
+    return overhead[one], thread[one]
 
 
 def self_times(trace: Trace, tree: Nesting) -> Array:

@@ -198,21 +198,36 @@ def _legacy_launches(trace: Trace) -> Launches:
     tails, heads = arrows[~flows["end"][arrows]], arrows[flows["end"][arrows]]
     gpu, ops = trace.column("gpu_ops", "event"), trace.rows("cpu_op")
     op = _at(trace, ops, flows["lane"][tails], flows["ts"][tails])
-    by_id = {int(i): int(o) for i, o in zip(flows["id"][tails], op, strict=True) if o >= 0}
     target = _at(trace, gpu, flows["lane"][heads], flows["ts"][heads])
-    row_of = {int(e): i for i, e in enumerate(gpu)}
-    links = [
-        (row_of[int(t)], by_id[int(i)]) for i, t in zip(flows["id"][heads], target, strict=True) if t >= 0 and int(i) in by_id
-    ]
-    call = np.array(sorted({o for _, o in links}), dtype=np.int32)
+    started = op >= 0
+    ids, owners = flows["id"][tails][started], op[started]
+    arrow = _last_place(ids, flows["id"][heads])
+    linked = (arrow >= 0) & (target >= 0)
+    call, place = np.unique(owners[arrow[linked]], return_inverse=True)
     launch = np.full(len(gpu), -1, dtype=np.int32)
-    for row, owner in links:
-        launch[row] = np.searchsorted(call, owner)
+    launch[np.searchsorted(gpu, target[linked])] = place
     counts = np.bincount(launch[launch >= 0], minlength=len(call)).astype(np.int32)
+    call = call.astype(np.int32)
     return Launches(call, np.zeros(len(call), dtype=np.int8), call.copy(), counts, launch, launch < 0)
 
 
 def _at(trace: Trace, events: Array, lane: Array, ts: Array) -> Array:
-    """The event of some that starts at each (lane, moment), -1 for none."""
-    index = {(int(x), int(t)): int(e) for x, t, e in zip(trace.lane[events], trace.ts[events], events, strict=True)}
-    return np.array([index.get((int(x), int(t)), -1) for x, t in zip(lane, ts, strict=True)], dtype=np.int64)
+    """The event of some that starts at each (lane, moment), the last of several, -1 for none."""
+    if not len(events):
+        return np.full(len(ts), -1, dtype=np.int64)
+    # Starts by their rank, so that lane and start make one number.
+    starts = np.unique(trace.ts[events])
+    rank = np.minimum(np.searchsorted(starts, ts), len(starts) - 1)
+    keys = trace.lane[events].astype(np.int64) * len(starts) + np.searchsorted(starts, trace.ts[events])
+    place = _last_place(keys, lane.astype(np.int64) * len(starts) + rank)
+    return np.where((place >= 0) & (starts[rank] == ts), events[place], -1).astype(np.int64)
+
+
+def _last_place(keys: Array, wanted: Array) -> Array:
+    """Place of the last of some keys that equals each wanted one, -1 for none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    last = np.searchsorted(keys[order], wanted, side="right") - 1
+    place = order[np.maximum(last, 0)]
+    return np.where((last >= 0) & (keys[place] == wanted), place, -1)

@@ -1,1 +1,17 @@
-"""To be filled."""
+"""Rules: each file finds one problem. The list is explicit and sorted; nothing is discovered."""
+
+from __future__ import annotations
+
+import importlib
+
+from .base import Rule
+
+__all__ = ["RULE_MODULES", "rules"]
+
+# Module names; ids are the same with dashes.
+RULE_MODULES: tuple[str, ...] = ()
+
+
+def rules() -> tuple[Rule, ...]:
+    """All rules, by id."""
+    return tuple(importlib.import_module(f"lanewise.rules.{name}").RULE for name in RULE_MODULES)

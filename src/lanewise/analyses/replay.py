@@ -1,0 +1,354 @@
+"""What would the step cost if something were different? The steps are replayed as a pipeline of one CPU side and one GPU.
+
+The CPU side makes its launches one after the other; the time between two of them is its work. The GPU runs what it was given
+in order, each op when it was launched and the op before it is done. A blocking call holds the CPU until the GPU has run all
+that was launched before it. Taking something away (a GPU op, CPU time, a wait) and replaying gives what the step would lose:
+GPU time counts only where the GPU is the bottleneck, CPU time only where the CPU is.
+
+The profiler adds about the same time to every event that it records on the CPU. Where the trace carries the step's time
+outside the profiler, that time per event is fitted so that the replay takes as long; else it is 0 and CPU-side savings are
+upper bounds. GPU ops on several streams are laid end to end by the time that each adds to the device's busy time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.schema import CATEGORY_CODES
+from lanewise.model.trace import Trace
+
+from .cpu_activity import blocking_calls
+from .gpu_time import gpu_op_times
+from .launches import launches
+from .steps import Steps, steps
+
+__all__ = ["PROFILER_EVENT_NS", "Change", "Replay", "replay"]
+
+Array = npt.NDArray[Any]
+
+_MOST_STEPS = 12  # more steps of a trace change a median by less than the steps differ among themselves
+_ROUNDS = 3  # the first round fills the queue, the later ones are measured
+# The part of the CPU time between two launches that is the program's own even where recording is dearest: with shapes on,
+# the profiler makes small ops up to 4 times slower.
+_LEAST_OWN = 0.2
+# What the profiler adds to a recorded event: the middle of what fits gave on 40 traces of CPU-bound steps (1.4 to 5 us with
+# shapes on, torch 2.11). Used only where the GPU bounds the step, so that the step itself does not show it.
+PROFILER_EVENT_NS = 2_000.0
+_MOST_EVENT_NS = 20_000.0
+_SAME = 0.98
+_LATENCY_QUANTILE = 0.1
+_MOST_LATENCY_NS = 15_000  # kernels start 4 to 12 us after their launch on an idle GPU under the profiler
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something taken away from the steps; rows of `gpu_ops`, event numbers, and intervals in ns.
+
+    Attributes:
+        gpu: new duration in ns by row of `gpu_ops`; 0 takes the op away (its launch goes too, see `launches`).
+        cpu: CPU time that goes: (starts, ends), disjoint, as recorded.
+        waits: events of blocking calls that would not wait.
+        aside: rows of `gpu_ops` that would run beside the others, on another stream.
+        extra_cpu_ns: CPU time per step that comes instead, outside the profiler.
+    """
+
+    gpu: dict[int, int] = field(default_factory=dict)
+    cpu: tuple[Array, Array] | None = None
+    waits: Array | None = None
+    aside: Array | None = None
+    extra_cpu_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """The items of some steps in order: launches and blocking calls.
+
+    Attributes:
+        work: int64 (items + 1,): CPU time before each item since the one before, and after the last; waits are not in it.
+        begin, stop: int64 (items + 1,): that time as recorded.
+        events: float (items + 1,): events recorded in it.
+        blocks: bool (items,): whether the item waits for the GPU.
+        event: int32 (items,): the call.
+        step_of: int32 (items + 1,): step during which the work was done.
+        gpu_item: int64 (ops,): item that launched each GPU op.
+        gpu_row: int64 (ops,): its row in `gpu_ops`.
+        gpu_ns: int64 (ops,): time that it adds to the device's busy time.
+    """
+
+    work: Array
+    begin: Array
+    stop: Array
+    events: Array
+    blocks: Array
+    event: Array
+    step_of: Array
+    gpu_item: Array
+    gpu_row: Array
+    gpu_ns: Array
+
+
+class Replay:
+    """Replays of a trace's steps.
+
+    Attributes:
+        chain: what is replayed.
+        steps: number of steps in it.
+        latency_ns: from a launch to the start of its op on an idle GPU.
+        per_event_ns: what the profiler adds to each recorded event, as fitted; 0 where not known.
+        real: whether the step's time outside the profiler is known.
+        base_ns: replayed time of a step as it is.
+        real_ns: the step's time outside the profiler, else as recorded.
+    """
+
+    def __init__(self, chain: _Chain, n_steps: int, latency_ns: int, profiled_ns: float, unprofiled_ns: float | None) -> None:
+        self.chain = chain
+        self.steps = n_steps
+        self.latency_ns = latency_ns
+        self.real = unprofiled_ns is not None
+        self.profiled_ns = profiled_ns
+        self.real_ns = profiled_ns if unprofiled_ns is None else unprofiled_ns
+        self.per_event_ns = 0.0
+        if unprofiled_ns is not None:
+            self.per_event_ns = self._fit(unprofiled_ns)
+        self.base_ns = self.time(Change())
+
+    def saving(self, change: Change) -> float:
+        """What a step would lose in ns, scaled to the step's real time; at least 0."""
+        if self.base_ns <= 0:
+            return 0.0
+        lost = max(0.0, self.base_ns - self.time(change))
+        return lost / self.base_ns * self.real_ns
+
+    def cpu_ns(self) -> float:
+        """CPU work of a step outside the profiler, waits left out."""
+        return float(self._work(Change(), self.per_event_ns).sum()) / self.steps
+
+    def gpu_ns(self) -> float:
+        """GPU time of a step."""
+        return float(self.chain.gpu_ns.sum()) / self.steps
+
+    def time(self, change: Change) -> float:
+        """Replayed time of a step in ns with a change made."""
+        return self._run(self._work(change, self.per_event_ns), change)
+
+    def _fit(self, target: float) -> float:
+        """Time per event so that the replay takes as long as the step does outside the profiler.
+
+        Where the GPU bounds the step no such time shows; the usual one is taken as long as it changes nothing.
+        """
+        free = self._at(0.0)
+        if self._at(PROFILER_EVENT_NS) >= _SAME * free:
+            return PROFILER_EVENT_NS
+        if free <= target:
+            return 0.0
+        low, high = 0.0, _MOST_EVENT_NS
+        for _ in range(24):
+            middle = (low + high) / 2
+            if self._at(middle) > target:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    def _at(self, per_event: float) -> float:
+        return self._run(self._work(Change(), per_event), Change())
+
+    def _work(self, change: Change, per_event: float) -> Array:
+        c = self.chain
+        raw = c.work.astype(np.float64)
+        own = np.maximum(raw - per_event * c.events, _LEAST_OWN * raw)
+        if change.cpu is not None:
+            from lanewise.model.intervals import overlap_with, union
+
+            gone = overlap_with(c.begin, c.stop, union(*change.cpu))
+            # Time taken away shrinks as the rest of its interval did.
+            with np.errstate(divide="ignore", invalid="ignore"):
+                part = np.where(raw > 0, np.minimum(gone / np.maximum(raw, 1), 1), 0)
+            own = own * (1 - part)
+        if change.extra_cpu_ns:
+            firsts = np.flatnonzero(np.r_[True, np.diff(c.step_of) != 0])
+            own[firsts] += change.extra_cpu_ns
+        return own
+
+    def _run(self, work: Array, change: Change) -> float:
+        c = self.chain
+        gpu = c.gpu_ns.astype(np.float64)
+        if change.gpu:
+            rows = np.fromiter(change.gpu, dtype=np.int64, count=len(change.gpu))
+            new = np.fromiter(change.gpu.values(), dtype=np.float64, count=len(change.gpu))
+            order = np.argsort(rows)
+            place = np.minimum(np.searchsorted(rows[order], c.gpu_row), len(rows) - 1)
+            hit = rows[order][place] == c.gpu_row
+            gpu = np.where(hit, np.minimum(new[order][place], gpu), gpu)
+        aside = np.zeros(len(gpu), dtype=np.bool_) if change.aside is None else np.isin(c.gpu_row, change.aside)
+        side = np.where(aside, gpu, 0.0)
+        gpu = np.where(aside, 0.0, gpu)
+        blocks = c.blocks.copy()
+        if change.waits is not None:
+            blocks &= ~np.isin(c.event, change.waits)
+        once = _Pipeline(work, blocks, c.gpu_item, gpu, self.latency_ns)
+        cpu = ready = 0.0
+        marks = []
+        for _ in range(_ROUNDS):
+            cpu, ready = once.run(cpu, ready)
+            marks.append(max(cpu, ready))
+        main = (marks[-1] - marks[0]) / (_ROUNDS - 1) / self.steps
+        return max(main, float(side.sum()) / self.steps)
+
+
+class _Pipeline:
+    """One pass over the items: a loop over blocking calls only, everything between two of them at once."""
+
+    def __init__(self, work: Array, blocks: Array, gpu_item: Array, gpu: Array, latency: float) -> None:
+        self.moment = np.cumsum(work)  # CPU clock at each item if nothing ever blocked
+        self.stops = np.flatnonzero(blocks)
+        self.gpu_moment = self.moment[gpu_item] + latency
+        self.gpu_item = gpu_item
+        self.done = np.r_[0.0, np.cumsum(gpu)]
+        # End of op i = done[i + 1] + max over k <= i of (launch of k - done[k]), as long as nothing blocks in between.
+        self.slack = self.gpu_moment - self.done[:-1]
+        # A blocking call that is itself a copy waits for that copy too.
+        self.bounds = np.searchsorted(gpu_item, self.stops, side="right")
+
+    def run(self, cpu: float, ready: float) -> tuple[float, float]:
+        """(CPU clock, GPU free) after a pass that begins with these."""
+        delay, first = cpu, 0
+        for stop, bound in zip(self.stops.tolist(), self.bounds.tolist(), strict=True):
+            ready = self._advance(first, bound, delay, ready)
+            first = bound
+            now = self.moment[stop] + delay
+            if ready > now:
+                delay += ready - now
+        ready = self._advance(first, len(self.gpu_item), delay, ready)
+        return float(self.moment[-1] + delay), ready
+
+    def _advance(self, first: int, last: int, delay: float, ready: float) -> float:
+        """When the GPU is free after ops first to last, launched with this delay."""
+        if first == last:
+            return ready
+        late = max(float(self.slack[first:last].max()) + delay, ready - self.done[first])
+        return float(self.done[last]) + late
+
+
+def replay(trace: Trace) -> Replay | None:
+    """Set up the replay of a trace's steps; None without steps or launches in them."""
+    found = trace.analysis(steps)
+    links = trace.analysis(launches)
+    if not len(found) or not (links.gpu_count > 0).any():
+        return None
+    chosen = _chosen(found)
+    chain = _chain(trace, found, chosen)
+    if chain is None:
+        return None
+    own = trace.header.get("lanewise")
+    timed = own.get("unprofiled_step_us") if isinstance(own, dict) else None
+    median = timed.get("median") if isinstance(timed, dict) else None
+    unprofiled = float(median) * 1000 if isinstance(median, int | float) and median > 0 else None
+    profiled = float(np.median(found.time_ns))
+    return Replay(chain, len(chosen), _latency(trace), profiled, unprofiled)
+
+
+def _chosen(found: Steps) -> list[int]:
+    """The steps to replay: usual ones, in order.
+
+    The first is left out where there are more than two, since it pays for what came before it; so are steps that take
+    more than a quarter longer or shorter than the median, as long as one remains.
+    """
+    n = len(found)
+    later = np.arange(1 if n > 2 else 0, n)
+    median = float(np.median(found.time_ns[later])) if n < 4 else float(np.median(found.time_ns))
+    if n == 3:
+        median = float(np.median(found.time_ns))
+    far = np.abs(found.time_ns[later] - median)
+    usual = later[far <= 0.25 * median]
+    if not len(usual):
+        usual = later[[int(far.argmin())]]
+    return [int(i) for i in usual[:_MOST_STEPS]]
+
+
+def _windows(found: Steps, chosen: list[int]) -> list[tuple[int, int]]:
+    """The CPU time of each chosen step: up to the start of the next step, or to its own end for the last."""
+    out = []
+    for i in chosen:
+        stop = int(found.start[i] + found.wall_ns[i])
+        out.append((int(found.start[i]), max(stop, int(found.start[i + 1])) if i + 1 < len(found) else stop))
+    return out
+
+
+def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
+    windows = _windows(found, chosen)
+    links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
+    blocking = trace.analysis(blocking_calls)
+    calls = np.union1d(links.call, blocking)
+    ts = trace.ts[calls]
+    begins, ends = (np.array(x, dtype=np.int64) for x in zip(*windows, strict=True))
+    window = np.searchsorted(begins, ts, side="right") - 1
+    inside = (window >= 0) & (ts < ends[np.maximum(window, 0)])
+    calls, ts, window = calls[inside], ts[inside], window[inside]
+    if not len(calls):
+        return None
+    blocks = np.isin(calls, blocking)
+    # The work before an item ends where the call begins; a launch's own time is work before the next item. A blocking
+    # call's time is its wait. After the last item of a step comes the rest of the step.
+    call_end = np.maximum.accumulate(np.where(blocks, trace.end[calls], ts))
+    firsts = np.r_[True, np.diff(window) != 0]
+    lasts = np.r_[np.diff(window) != 0, True]
+    starts = np.where(firsts, begins[window], np.r_[np.int64(0), call_end[:-1]])
+    rest = ends[window[lasts]] - call_end[lasts]
+    starts = np.r_[starts, np.int64(ends[window[-1]] - rest[-1])]
+    stops = np.r_[ts, np.int64(ends[window[-1]])]
+    work = np.maximum(stops - starts, 0)
+    # What remains of a step after its last item is done before the first item of the next.
+    following = np.flatnonzero(firsts)[1:]
+    work[following] += np.maximum(rest[:-1], 0)
+    recorded = trace.rows("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function")
+    at = np.sort(trace.ts[recorded])
+    events = np.searchsorted(at, stops) - np.searchsorted(at, starts)
+    step_of = np.r_[window, window[-1]]
+
+    item_of = np.full(len(trace), -1, dtype=np.int64)
+    item_of[calls] = np.arange(len(calls))
+    known = np.flatnonzero(links.launch >= 0)
+    item = item_of[links.call[links.launch[known]]]
+    rows = known[item >= 0]
+    item = item[item >= 0]
+    order = np.lexsort((ops.ts[rows], item))
+    rows, item = rows[order], item[order]
+    return _Chain(
+        work=work,
+        begin=starts,
+        stop=np.maximum(stops, starts),
+        events=np.maximum(events, 0).astype(np.float64),
+        blocks=blocks,
+        event=calls,
+        step_of=step_of,
+        gpu_item=item,
+        gpu_row=rows,
+        gpu_ns=_added_time(ops.ts[rows], ops.end[rows]),
+    )
+
+
+def _added_time(ts: Array, end: Array) -> Array:
+    """What each op adds to the union of all that began before it."""
+    order = np.argsort(ts, kind="stable")
+    reach = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(end[order])[:-1]]
+    out = np.empty(len(ts), dtype=np.int64)
+    out[order] = np.maximum(end[order] - np.maximum(ts[order], reach), 0)
+    return out
+
+
+def _latency(trace: Trace) -> int:
+    """From a launch to the start of its op when the GPU has nothing else to do, as the quickest launches show.
+
+    Where the GPU always had something to do, no launch shows it, and it does not matter; it is capped at what an idle GPU
+    takes at most.
+    """
+    links = trace.analysis(launches)
+    known = np.flatnonzero(links.launch >= 0)
+    lead = trace.ts[trace.column("gpu_ops", "event")[known]] - trace.ts[links.call[links.launch[known]]]
+    lead = lead[lead > 0]
+    return int(min(np.quantile(lead, _LATENCY_QUANTILE), _MOST_LATENCY_NS)) if len(lead) else 0

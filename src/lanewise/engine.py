@@ -1,0 +1,193 @@
+"""Runs the rules on a trace: isolates failures, prices what they found by replay, and lets no two findings claim the same time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lanewise.analyses.replay import Change
+from lanewise.model.intervals import gaps, union
+from lanewise.model.trace import Trace
+from lanewise.report import Check, Evidence, Finding, us
+from lanewise.rules import rules
+from lanewise.rules.base import Clear, Draft, NotChecked, Rule
+from lanewise.rules.context import Context
+from lanewise.rules.reasons import REASONS
+
+__all__ = ["Diagnosis", "diagnose", "evidence_of"]
+
+# A finding that would save less than this share of the step is there, but not worth a reader's time: steps vary by more.
+LEAST_SHARE = 0.01
+# A finding of which less than this part remains once others have claimed their time says nothing of its own.
+_LEAST_REMAINDER = 0.3
+_MOST_EVIDENCE = 12
+
+
+@dataclass(slots=True)
+class _Priced:
+    rule: Rule
+    draft: Draft
+    saving_ns: float | None
+    low_ns: float | None = None
+    high_ns: float | None = None
+    folded: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What the rules say: findings, the dearest first, good news last; and the outcome of every rule."""
+
+    findings: list[Finding]
+    checks: list[Check]
+
+
+def diagnose(trace: Trace, lang: str = "en") -> Diagnosis:
+    """Run all rules."""
+    context = Context(trace)
+    checks: dict[str, Check] = {}
+    drafts: list[tuple[Rule, Draft]] = []
+    for rule in rules():
+        found, check = _outcome(rule, context, lang)
+        drafts += [(rule, d) for d in found]
+        checks[rule.id] = check
+    priced = _folded(_priced(context, drafts))
+    step_ns = context.replay.real_ns if context.replay is not None else None
+    kept = [p for p in priced if _worth_it(p, step_ns)]
+    for rule_id in {p.rule.id for p in priced} - {p.rule.id for p in kept}:
+        checks[rule_id] = Check(rule_id, "clear", REASONS("minor", lang))
+    for p in priced:
+        for rule_id in p.folded:
+            if not any(k.rule.id == rule_id for k in kept):
+                checks[rule_id] = Check(rule_id, "clear", REASONS("folded", lang, by=p.rule.id))
+    kept.sort(key=lambda p: (p.draft.good, -(p.saving_ns or 0.0), p.rule.precedence, p.rule.id))
+    return Diagnosis([_finding(context, p, step_ns, lang) for p in kept], [checks[i] for i in sorted(checks)])
+
+
+def _outcome(rule: Rule, context: Context, lang: str) -> tuple[list[Draft], Check]:
+    """What one rule finds; a failure is that rule's outcome and nobody else's."""
+    missing = next((n for n in rule.needs if not _has(context, n)), None)
+    if missing is not None:
+        return [], Check(rule.id, "not-checked", REASONS(f"no-{missing}", lang))
+    try:
+        outcome = rule.check(context)
+    except Exception as error:  # noqa: BLE001  one rule's failure must not cost the report; it is shown as such
+        return [], Check(rule.id, "failed", REASONS("failed", lang, error=f"{type(error).__name__}: {error}"))
+    if isinstance(outcome, NotChecked):
+        return [], Check(rule.id, "not-checked", REASONS(outcome.reason, lang))
+    if isinstance(outcome, Clear) or not outcome:
+        return [], Check(rule.id, "clear")
+    return outcome, Check(rule.id, "found")
+
+
+def _has(context: Context, need: str) -> bool:
+    if need == "steps":
+        return len(context.steps) > 0
+    if need == "idle":
+        return context.coverage.gpu_timing == "ok"
+    if need == "launches":
+        return len(context.launches.call) > 0
+    if need == "device":
+        return context.device is not None
+    return need in context.trace.capabilities
+
+
+def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]:
+    """Price the drafts in order of their right to the time that they claim."""
+    alone = [_saving(context, d, d.change) for _, d in drafts]
+    order = sorted(range(len(drafts)), key=lambda i: (drafts[i][0].precedence, -(alone[i] or 0.0)))
+    taken_rows: set[int] = set()
+    taken_cpu: Any = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    out = []
+    for i in order:
+        rule, draft = drafts[i]
+        if draft.good or draft.change is None:
+            out.append(_Priced(rule, draft, alone[i]))
+            continue
+        change = _less(draft.change, taken_rows, taken_cpu)
+        saving = alone[i] if change is draft.change else _saving(context, draft, change)
+        if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
+            continue
+        out.append(
+            _Priced(rule, draft, saving, _saving(context, draft, draft.low), _saving(context, draft, draft.high))
+        )
+        taken_rows |= set(change.gpu)
+        if change.cpu is not None and not rule.general:
+            taken_cpu = union(np.r_[taken_cpu[0], change.cpu[0]], np.r_[taken_cpu[1], change.cpu[1]])
+    return out
+
+
+def _saving(context: Context, draft: Draft, change: Change | None) -> float | None:
+    if draft.saving_ns is not None and change is draft.change:
+        return draft.saving_ns
+    return None if change is None or context.replay is None else context.replay.saving(change)
+
+
+def _less(change: Change, rows: set[int], cpu: Any) -> Change:
+    """A change without what others have claimed; the same object when nothing of it is claimed."""
+    gpu = {row: ns for row, ns in change.gpu.items() if row not in rows}
+    own = change.cpu
+    if own is not None and len(cpu[0]) and len(own[0]):
+        own = union(*own)
+        pieces = [gaps(cpu, int(a), int(b)) for a, b in zip(*own, strict=True)]
+        rest = (np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))
+        if int((rest[1] - rest[0]).sum()) == int((own[1] - own[0]).sum()):
+            rest = own
+        else:
+            return replace(change, gpu=gpu, cpu=rest)
+    return change if len(gpu) == len(change.gpu) else replace(change, gpu=gpu)
+
+
+def _folded(priced: list[_Priced]) -> list[_Priced]:
+    """Fold symptoms under the finding that explains them, unless the symptom is worth clearly more."""
+    gone: set[int] = set()
+    for p in priced:
+        for i, other in enumerate(priced):
+            explains = other.rule.id in p.draft.symptoms and other is not p and i not in gone
+            if explains and (other.saving_ns or 0.0) <= 1.2 * (p.saving_ns or 0.0):
+                gone.add(i)
+                p.folded.append(other.rule.id)
+    return [p for i, p in enumerate(priced) if i not in gone]
+
+
+def _worth_it(p: _Priced, step_ns: float | None) -> bool:
+    if p.draft.good or p.saving_ns is None or not step_ns:
+        return True
+    return p.saving_ns >= LEAST_SHARE * step_ns
+
+
+def _finding(context: Context, p: _Priced, step_ns: float | None, lang: str) -> Finding:
+    title, text, fix = p.rule.words(p.draft, lang)
+    return Finding(
+        id=p.rule.id,
+        title=title,
+        text=text,
+        fix=fix,
+        cost_us_per_step=us(p.draft.cost_ns),
+        saving_us_per_step=us(p.saving_ns) if not p.draft.good else None,
+        share_ratio=None if p.draft.good or p.saving_ns is None or not step_ns else round(p.saving_ns / step_ns, 4),
+        confidence=p.draft.confidence,
+        evidence=evidence_of(context.trace, p.draft.evidence),
+        saving_low_us_per_step=us(p.low_ns),
+        saving_high_us_per_step=us(p.high_ns),
+        good=p.draft.good,
+        where=p.draft.where,
+        folded=p.folded,
+    )
+
+
+def evidence_of(trace: Trace, events: Any) -> list[Evidence]:
+    """Events as evidence rows."""
+    rows = []
+    for event in list(events)[:_MOST_EVIDENCE]:
+        lane = trace.lanes[trace.lane[event]]
+        rows.append(
+            Evidence(
+                ts_us=int(trace.ts[event]) / 1000,
+                dur_us=int(trace.dur[event]) / 1000,
+                lane=lane.name or f"{lane.pid} / {lane.tid}",
+                name=trace.name_of(int(event)),
+            )
+        )
+    return rows
