@@ -50,7 +50,7 @@ class Launches:
     """Launches, and the links of all GPU ops.
 
     Attributes:
-        call: int32 (launches,): the launching call's event, by start. A driver call inside a runtime call is not one of its own.
+        call: int32 (launches,): the launching calls, by start. A driver call inside a runtime call is not one of its own.
         kind: int8 (launches,): place in LAUNCH_KINDS.
         owner: int32 (launches,): event of the op or annotation that encloses the call, -1 for none.
         gpu_count: int32 (launches,): GPU ops that it started, as far as recorded.
