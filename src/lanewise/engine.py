@@ -43,9 +43,8 @@ class Diagnosis:
     checks: list[Check]
 
 
-def diagnose(trace: Trace, lang: str = "en") -> Diagnosis:
+def diagnose(context: Context, lang: str = "en") -> Diagnosis:
     """Run all rules."""
-    context = Context(trace)
     checks: dict[str, Check] = {}
     drafts: list[tuple[Rule, Draft]] = []
     for rule in rules():
@@ -109,9 +108,7 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
         saving = alone[i] if change is draft.change else _saving(context, draft, change)
         if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
             continue
-        out.append(
-            _Priced(rule, draft, saving, _saving(context, draft, draft.low), _saving(context, draft, draft.high))
-        )
+        out.append(_Priced(rule, draft, saving, _saving(context, draft, draft.low), _saving(context, draft, draft.high)))
         taken_rows |= set(change.gpu)
         if change.cpu is not None and not rule.general:
             taken_cpu = union(np.r_[taken_cpu[0], change.cpu[0]], np.r_[taken_cpu[1], change.cpu[1]])

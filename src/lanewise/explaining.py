@@ -5,8 +5,6 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-import numpy as np
-
 from lanewise import report as doc
 from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_window
 from lanewise.analyses.gpu_time import DeviceTime, device_times
@@ -17,21 +15,11 @@ from lanewise.kernels import decode
 from lanewise.model.notes import Note
 from lanewise.model.trace import Trace
 from lanewise.report import us
-from lanewise.translations import Catalog
+from lanewise.rules.context import Context
+from lanewise.verdict import verdict, where_time_goes
 from lanewise.version import __version__
 
 __all__ = ["explain", "unprofiled_step"]
-
-_TEXTS = Catalog(
-    "verdict",
-    {
-        "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
-        "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
-        "no-events": "There is nothing in this trace.",
-        "gpu-time": "The GPU was busy for {busy_share} of {window}.",
-        "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
-    },
-)
 
 
 def explain(trace: Trace, lang: str = "en") -> doc.Report:
@@ -46,7 +34,8 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
     source = unprofiled_step(trace)
     if len(found) and source is None:
         notes.append(Note("profiled-time"))
-    diagnosis = diagnose(trace, lang)
+    context = Context(trace)
+    diagnosis = diagnose(context, lang)
     return doc.Report(
         schema=doc.SCHEMA,
         generator=f"lanewise {__version__}",
@@ -58,7 +47,8 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
         steps=_step_rows(trace, found),
         ops=_op_rows(trace),
         kernels=_kernel_rows(trace, lang),
-        verdict=_verdict(trace, lang),
+        verdict=verdict(context, diagnosis.findings, lang),
+        where=_where_rows(context),
         findings=diagnosis.findings,
         checks=diagnosis.checks,
     )
@@ -201,20 +191,8 @@ def _kernel_rows(trace: Trace, lang: str) -> list[doc.KernelRow]:
     ]
 
 
-def _verdict(trace: Trace, lang: str) -> doc.Verdict:
-    """What can be said before any rule has run: how busy the GPU was, or why that is not known."""
-    from lanewise.units import duration, percent
-
-    c = trace.analysis(coverage)
-    if not len(trace):
-        return doc.Verdict("unknown", _TEXTS("no-events", lang))
-    if c.gpu_timing == "none":
-        return doc.Verdict("unknown", _TEXTS("no-gpu-records" if c.launches else "no-gpu-work", lang))
-    if c.gpu_timing == "partial":
-        return doc.Verdict("unknown", _TEXTS("partial", lang))
-    window = trace.analysis(idle_window)
-    assert window is not None
-    length = window[1] - window[0]
-    idle = np.mean([idle_ns(trace, d.device) or 0 for d in trace.analysis(device_times)])
-    share = percent(1 - float(idle) / length) if length else percent(None, lang)
-    return doc.Verdict("unknown", _TEXTS("gpu-time", lang, busy_share=share, window=duration(length)))
+def _where_rows(context: Context) -> list[doc.WhereRow]:
+    where = where_time_goes(context)
+    if where is None or not where.step_ns:
+        return []
+    return [doc.WhereRow(c, round(ns / 1000, 3), round(ns / where.step_ns, 4)) for c, ns in where.causes.items() if ns > 0]

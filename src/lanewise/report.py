@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 __all__ = [
     "SCHEMA",
+    "BoundNumbers",
     "Check",
     "CoverageSection",
     "Evidence",
@@ -24,8 +25,9 @@ __all__ = [
     "StepSection",
     "StreamRow",
     "TraceSection",
-    "Verdict",
     "TraceWarning",
+    "Verdict",
+    "WhereRow",
     "us",
 ]
 
@@ -170,12 +172,38 @@ class Evidence(Struct, frozen=True):
     name: str
 
 
+class BoundNumbers(Struct, frozen=True):
+    """The numbers behind the verdict.
+
+    `gpu_share_ratio`: the step's share in which the GPU worked. `cpu_us_per_step`: CPU work of a step outside the profiler.
+    `growth_ratio`: how much the GPU's work must grow before the CPU stops being the limit (CPU work over GPU work).
+    `queue_depth_median`: launched and unfinished GPU ops at a launch. `profiler_slowdown_ratio`: CPU work under the profiler
+    over CPU work without it.
+    """
+
+    gpu_share_ratio: float | None
+    gpu_us_per_step: float | None
+    cpu_us_per_step: float | None
+    growth_ratio: float | None
+    queue_depth_median: float | None
+    profiler_slowdown_ratio: float | None
+
+
+class WhereRow(Struct, frozen=True):
+    """A part of a usual step's time on the busiest device, by cause; the parts sum to the step."""
+
+    cause: str
+    us: float
+    ratio: float
+
+
 class Verdict(Struct, frozen=True):
     """What bounds the step."""
 
     bound: str
     text: str
     evidence: list[Evidence] = field(default_factory=list)
+    numbers: BoundNumbers | None = None
 
 
 class Finding(Struct, frozen=True):
@@ -230,6 +258,7 @@ class Report(Struct, frozen=True):
     ops: list[OpRow]
     kernels: list[KernelRow]
     verdict: Verdict
+    where: list[WhereRow]
     findings: list[Finding]
     checks: list[Check]
 

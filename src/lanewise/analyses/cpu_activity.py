@@ -27,14 +27,18 @@ _SYNC = re.compile(
     r"^(?:cuda|cu|hip)(?:Device|Stream|Event|Ctx)Synchronize|^(?:cuda|hip)Memcpy(?:2D|3D)?(?:_v\d+|_ptds)?$"
     r"|^cuMemcpy(?:HtoD|DtoH|DtoD)?_v2$|^hipMemcpyWithStream$|^(?:ur|pi)(?:QueueFinish|EventsWait)$|^zeCommandQueueSynchronize"
 )
-_ALLOCATION = re.compile(r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free|HostAlloc|HostFree|FreeHost|HostRegister|MemCreate|MemMap|MemUnmap)")
+_ALLOCATION = re.compile(
+    r"^(?:cuda|cu|hip)(?:Mem)?(?:Malloc|Alloc|Free|HostAlloc|HostFree|FreeHost|HostRegister|MemCreate|MemMap|MemUnmap)"
+)
 _NOT_ALLOCATION = re.compile(r"Async|GetInfo|GetAddressRange|PointerGet")
 # torch.compile at work, as dynamo and inductor mark it; the cache lookup and the guards of a compiled call are no compilation.
 _COMPILE = re.compile(
     r"\(dynamo_timed\)|^_compile\b|compile_inner|compile_fx|call_user_compiler|create_aot_dispatcher|aot_(?:module|function)"
     r"|GraphLowering|PyCodeCache|async_compile|Scheduler\.codegen|triton_compile|^backend_compile"
 )
-_DATA = re.compile(r"^enumerate\(DataLoader\)|DataLoader.*__next__|^(?:fetch|load|get)_(?:next_)?batch\b|DataLoaderIter", re.IGNORECASE)
+_DATA = re.compile(
+    r"^enumerate\(DataLoader\)|DataLoader.*__next__|^(?:fetch|load|get)_(?:next_)?batch\b|DataLoaderIter", re.IGNORECASE
+)
 
 ACTIVITIES = ("profiler", "compile", "data", "allocation", "sync", "pageable_copy", "autograd", "dispatch")
 
@@ -99,5 +103,3 @@ def activities(trace: Trace) -> Activity:
         "dispatch": ops[trace.category[ops] == CATEGORY_CODES["cpu_op"]],
     }
     return Activity({name: union(trace.ts[rows], trace.end[rows]) for name, rows in chosen.items()})
-
-

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
 from .cpu_activity import blocking_calls
@@ -96,7 +95,8 @@ class Replay:
 
     Attributes:
         chain: what is replayed.
-        steps: number of steps in it.
+        step_numbers: the steps in it, by place.
+        steps: their number.
         latency_ns: from a launch to the start of its op on an idle GPU.
         per_event_ns: what the profiler adds to each recorded event, as fitted; 0 where not known.
         real: whether the step's time outside the profiler is known.
@@ -104,9 +104,12 @@ class Replay:
         real_ns: the step's time outside the profiler, else as recorded.
     """
 
-    def __init__(self, chain: _Chain, n_steps: int, latency_ns: int, profiled_ns: float, unprofiled_ns: float | None) -> None:
+    def __init__(
+        self, chain: _Chain, step_numbers: list[int], latency_ns: int, profiled_ns: float, unprofiled_ns: float | None
+    ) -> None:
         self.chain = chain
-        self.steps = n_steps
+        self.step_numbers = step_numbers
+        self.steps = len(step_numbers)
         self.latency_ns = latency_ns
         self.real = unprofiled_ns is not None
         self.profiled_ns = profiled_ns
@@ -126,6 +129,10 @@ class Replay:
     def cpu_ns(self) -> float:
         """CPU work of a step outside the profiler, waits left out."""
         return float(self._work(Change(), self.per_event_ns).sum()) / self.steps
+
+    def recorded_cpu_ns(self) -> float:
+        """CPU work of a step as recorded, waits left out."""
+        return float(self.chain.work.sum()) / self.steps
 
     def gpu_ns(self) -> float:
         """GPU time of a step."""
@@ -249,7 +256,7 @@ def replay(trace: Trace) -> Replay | None:
     median = timed.get("median") if isinstance(timed, dict) else None
     unprofiled = float(median) * 1000 if isinstance(median, int | float) and median > 0 else None
     profiled = float(np.median(found.time_ns))
-    return Replay(chain, len(chosen), _latency(trace), profiled, unprofiled)
+    return Replay(chain, chosen, _latency(trace), profiled, unprofiled)
 
 
 def _chosen(found: Steps) -> list[int]:

@@ -20,7 +20,19 @@ from lanewise.translations import Catalog
 
 from .context import Context
 
-__all__ = ["DOC_KEYS", "Clear", "Draft", "NotChecked", "Outcome", "Quantity", "Rule", "bandwidth", "count", "duration", "flops_rate"]
+__all__ = [
+    "DOC_KEYS",
+    "Clear",
+    "Draft",
+    "NotChecked",
+    "Outcome",
+    "Quantity",
+    "Rule",
+    "bandwidth",
+    "count",
+    "duration",
+    "flops_rate",
+]
 __all__ += ["percent", "size"]
 
 # Sections of a rule's page, in order. Every rule has all of them, in both languages.

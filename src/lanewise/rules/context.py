@@ -269,4 +269,6 @@ class Context:
 
 def _own_code(frame: str) -> bool:
     """Whether a frame is the user's own: not torch, not the standard library, not a built-in."""
-    return not (frame.startswith(("<", "torch/", "/usr/lib/python", "threading.py", "contextlib.py")) or "site-packages/torch/" in frame)
+    return not (
+        frame.startswith(("<", "torch/", "/usr/lib/python", "threading.py", "contextlib.py")) or "site-packages/torch/" in frame
+    )

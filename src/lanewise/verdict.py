@@ -1,0 +1,220 @@
+"""What bounds the step, in a sentence and in numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lanewise import report as doc
+from lanewise import units
+from lanewise.analyses.coverage import coverage, idle_ns, idle_window
+from lanewise.analyses.gpu_time import device_times
+from lanewise.analyses.idle import StepTime, gap_table, step_times
+from lanewise.analyses.queue import queue
+from lanewise.model.trace import Trace
+from lanewise.report import us
+from lanewise.rules.context import Context
+from lanewise.translations import Catalog
+
+__all__ = ["Where", "verdict", "where_time_goes"]
+
+_TEXTS = Catalog(
+    "verdict",
+    {
+        "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
+        "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
+        "no-events": "There is nothing in this trace.",
+        "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
+        "no-steps": "The GPU was busy for {busy} of {window}; without step marks, what bounds a step is not told.",
+        "gpu-compute": "GPU-bound, by arithmetic: the GPU works {gpu} of the {step} step ({share}).",
+        "gpu-memory": "GPU-bound, by memory traffic: the GPU works {gpu} of the {step} step ({share}).",
+        "communication": "Bound by communication: {part} of the {step} step is communication that no compute hides ({share}).",
+        "copy": "Bound by copies: {part} of the {step} step is copying that nothing hides ({share}).",
+        "data": "Bound by data: the GPU waits {part} of the {step} step for the next batch ({share}) and works {gpu}.",
+        "compile": "Bound by compilation: {part} of the {step} step is torch.compile at work ({share}).",
+        "host-sync": "Bound by synchronisation: the CPU waits for the GPU, then the GPU waits for the CPU; it works {gpu} of the {step} step.",
+        "launch": "Launch-bound: the GPU works {gpu} of the {step} step and waits for launches the rest. {growth}",
+        "cpu": "CPU-bound: the GPU works {gpu} of the {step} step and waits for Python and allocation most of the rest. {growth}",
+        "unknown": "The GPU works {gpu} of the {step} step; what it waits for is not known for most of the rest.",
+        "growth": "Its work would have to grow {times} times before the CPU stops being the limit.",
+    },
+)
+
+# The cause of a step's time, by what bounds it.
+_BOUNDS: dict[str, tuple[str, ...]] = {
+    "gpu": ("compute",),
+    "communication": ("communication",),
+    "copy": ("copy",),
+    "data": ("idle_data",),
+    "compile": ("idle_compile",),
+    "host-sync": ("idle_sync", "idle_pageable_copy"),
+    "launch": ("idle_dispatch", "idle_autograd", "idle_launch"),
+    "cpu": ("idle_python", "idle_allocation"),
+    "unknown": ("idle_wait", "idle_unknown", "idle_profiler"),
+}
+# Time that the profiler inflates: what the CPU does event by event. Waiting for data or for a compiler it leaves alone.
+_INFLATED = ("idle_dispatch", "idle_autograd", "idle_python", "idle_launch", "idle_sync", "idle_pageable_copy")
+# A finding that would save this share of the step names what bounds it where the idle time alone only shows a busy CPU.
+_NAMING_SHARE = 0.25
+_BOUND_BY_FINDING = {"host-sync": "host-sync", "data-starvation": "data", "pageable-copy": "copy", "recompilation": "compile"}
+_ARITHMETIC = frozenset({"gemm", "conv", "attention", "moe", "rnn"})
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a usual step's time goes on the busiest device, in ns by cause; the parts sum to `step_ns`.
+
+    In the step's real time where the trace carries it: the GPU's work stays as recorded, and the idle time that the profiler
+    inflates shrinks to what remains.
+    """
+
+    step_ns: float
+    causes: dict[str, float]
+    device: int
+
+
+def where_time_goes(context: Context) -> Where | None:
+    """Mean over the usual steps; None without steps, or where idle time is not known."""
+    trace = context.trace
+    if not len(context.steps) or context.coverage.gpu_timing != "ok":
+        return None
+    table = trace.analysis(step_times)
+    if not table:
+        return None
+    busiest = max(trace.analysis(device_times), key=lambda d: d.busy_ns).device
+    numbers = context.replay.step_numbers if context.replay is not None else context.step_numbers.tolist()
+    mine = [s for s in table if s.device == busiest and s.step in set(numbers)]
+    if not mine:
+        return None
+    causes = {c: float(np.mean([s.causes[c] for s in mine])) for c in mine[0].causes}
+    step = sum(causes.values())
+    if context.replay is not None and context.replay.real:
+        causes, step = _real(causes, context.replay.real_ns)
+    return Where(step, causes, busiest)
+
+
+def _real(causes: dict[str, float], real_ns: float) -> tuple[dict[str, float], float]:
+    busy = sum(v for c, v in causes.items() if not c.startswith("idle_"))
+    idle = sum(causes.values()) - busy
+    room = max(real_ns - busy, 0.0)
+    inflated = sum(causes[c] for c in _INFLATED)
+    fixed = idle - inflated
+    shrink = min(max((room - fixed) / inflated, 0.0), 1.0) if inflated else 1.0
+    out = {c: v * shrink if c in _INFLATED else v for c, v in causes.items()}
+    total = sum(out.values())
+    # What still differs (steps vary from run to run) is spread over all causes alike.
+    return ({c: v * real_ns / total for c, v in out.items()}, real_ns) if total else (out, real_ns)
+
+
+def verdict(context: Context, findings: list[doc.Finding], lang: str) -> doc.Verdict:
+    """Judge a trace; the numbers behind the sentence come with it."""
+    trace = context.trace
+    early = _not_judged(trace)
+    if early is not None:
+        return doc.Verdict("unknown", _TEXTS(early, lang))
+    where = where_time_goes(context)
+    if where is None:
+        return doc.Verdict("unknown", _no_steps(trace, lang))
+    bound = _bound(context, where, findings)
+    part = sum(where.causes[c] for c in _BOUNDS.get(bound, _BOUNDS["gpu"]))
+    gpu = sum(v for c, v in where.causes.items() if not c.startswith("idle_"))
+    numbers = _numbers(context, where, gpu)
+    share_of = gpu if bound.startswith("gpu") else part
+    text = _TEXTS(
+        bound,
+        lang,
+        gpu=units.duration(gpu, lang),
+        step=units.duration(where.step_ns, lang),
+        part=units.duration(part, lang),
+        share=units.percent(share_of / where.step_ns if where.step_ns else None, lang),
+        growth=_growth(numbers, lang),
+    ).strip()
+    return doc.Verdict(bound, text, _evidence(context, where, bound), numbers)
+
+
+def _not_judged(trace: Trace) -> str | None:
+    c = trace.analysis(coverage)
+    if not len(trace):
+        return "no-events"
+    if c.gpu_timing == "none":
+        return "no-gpu-records" if c.launches else "no-gpu-work"
+    return "partial" if c.gpu_timing == "partial" else None
+
+
+def _no_steps(trace: Trace, lang: str) -> str:
+    window = trace.analysis(idle_window)
+    length = window[1] - window[0] if window else 0
+    idle = [idle_ns(trace, d.device) or 0 for d in trace.analysis(device_times)]
+    share = 1 - float(np.mean(idle)) / length if length else None
+    return _TEXTS("no-steps", lang, busy=units.percent(share, lang), window=units.duration(length, lang))
+
+
+def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> str:
+    """What takes the largest part of the step; a busy CPU is named by the finding that explains it."""
+    parts = {bound: sum(where.causes[c] for c in causes) for bound, causes in _BOUNDS.items()}
+    # Launching and Python are one side: which of the two it is matters only once the CPU is the limit.
+    cpu = parts["launch"] + parts["cpu"] + parts["host-sync"]
+    best = max(("gpu", "communication", "copy", "data", "compile", "unknown"), key=lambda b: parts[b])
+    if cpu > parts[best]:
+        best = max(("launch", "cpu", "host-sync"), key=lambda b: parts[b])
+        named = next((f for f in findings if f.id in _BOUND_BY_FINDING and (f.share_ratio or 0) >= _NAMING_SHARE), None)
+        if named is not None:
+            return _BOUND_BY_FINDING[named.id]
+    return _gpu_bound(context) if best == "gpu" else best
+
+
+def _gpu_bound(context: Context) -> str:
+    """Whether arithmetic or memory traffic takes most of the GPU's time, op by op."""
+    arithmetic = memory = 0
+    for row in context.rows:
+        ns = int(context.gpu_ns[row])
+        owner = int(context.owner[row])
+        kind = context.kinds[row]
+        by_arithmetic = kind in _ARITHMETIC
+        if by_arithmetic and owner >= 0 and context.device is not None:
+            work = context.work(owner)
+            if work is not None and work.bytes is not None and work.flops is not None:
+                traffic = context.memory_ns(work.bytes) or 0.0
+                by_arithmetic = (context.limit_ns(work) or 0.0) > traffic
+        arithmetic, memory = (arithmetic + ns, memory) if by_arithmetic else (arithmetic, memory + ns)
+    return "gpu-compute" if arithmetic >= memory else "gpu-memory"
+
+
+def _numbers(context: Context, where: Where, gpu_ns: float) -> doc.BoundNumbers:
+    replay = context.replay
+    cpu = replay.cpu_ns() if replay is not None else None
+    slowdown = None
+    if replay is not None and replay.real and cpu:
+        slowdown = round(replay.recorded_cpu_ns() / cpu, 3)
+    return doc.BoundNumbers(
+        gpu_share_ratio=round(gpu_ns / where.step_ns, 4) if where.step_ns else None,
+        gpu_us_per_step=us(gpu_ns),
+        cpu_us_per_step=us(cpu),
+        growth_ratio=round(cpu / gpu_ns, 3) if cpu and gpu_ns else None,
+        queue_depth_median=context.trace.analysis(queue).median_depth(),
+        profiler_slowdown_ratio=slowdown,
+    )
+
+
+def _growth(numbers: doc.BoundNumbers, lang: str) -> str:
+    ratio = numbers.growth_ratio
+    return "" if ratio is None or ratio <= 1 else _TEXTS("growth", lang, times=f"{ratio:.1f}")
+
+
+def _evidence(context: Context, where: Where, bound: str) -> list[doc.Evidence]:
+    """The longest idle gaps of a usual step (the call that ended each), or its longest GPU ops."""
+    from lanewise.engine import evidence_of
+
+    trace = context.trace
+    if bound.startswith("gpu") or bound in ("communication", "copy"):
+        rows = context.rows[np.argsort(-context.gpu_ns[context.rows], kind="stable")][:6]
+        return evidence_of(trace, context.gpu_event[rows])
+    numbers = context.replay.step_numbers if context.replay is not None else context.step_numbers.tolist()
+    usual: list[StepTime] = [s for s in trace.analysis(step_times) if s.device == where.device and s.step in set(numbers)]
+    if not usual:
+        return []
+    gaps: list[Any] = gap_table(trace, where.device, usual[0].begin, usual[0].end)
+    gaps.sort(key=lambda g: g.begin - g.end)
+    return evidence_of(trace, [g.call for g in gaps[:6] if g.call >= 0])
