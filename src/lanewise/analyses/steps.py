@@ -163,23 +163,8 @@ def _times(trace: Trace, start: Array, end: Array, gpu_step: Array, cpu_end: int
     known = links.launch >= 0
     called[known] = trace.ts[links.call[links.launch[known]]]
     # A GPU op whose launch is not in the trace counts as launched before the first step when it began before the last
-    # annotation ended, or before all GPU work of the steps on its stream, since a stream runs in order of launch; any other
-    # may belong to a call whose record was lost.
-    early = (ops.ts < cpu_end) | (ops.ts < _first_on_stream(trace, ops.ts, gpu_step))
-    before = (gpu_step < 0) & (called < start[0]) & early
+    # annotation ended; one that begins after that may belong to a call whose record was lost.
+    before = (gpu_step < 0) & (called < start[0]) & (known | (ops.ts < cpu_end))
     begin = max(int(start[0]), int(ops.end[before].max())) if before.any() else int(start[0])
     reach = np.maximum.accumulate(end)
     return np.diff(np.r_[np.int64(min(begin, int(reach[0]))), reach])
-
-
-def _first_on_stream(trace: Trace, ts: Array, gpu_step: Array) -> Array:
-    """int64 (gpu ops,): when the first GPU op of any step began on each op's stream; the distant past where there is none."""
-    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
-    _, place = np.unique(np.stack([device, stream]), axis=1, return_inverse=True)
-    place = place.ravel()
-    mine = gpu_step >= 0
-    first = np.full(int(place.max(initial=0)) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, place[mine], ts[mine])
-    first[first == np.iinfo(np.int64).max] = np.iinfo(np.int64).min
-    found: Array = first[place]
-    return found

@@ -9,38 +9,64 @@ import numpy as np
 from lanewise.model.notes import Note
 from lanewise.model.trace import Trace, lanes_of
 
+from .assembly import Assembly
 from .header import base_time, devices_of, distributed_of
 from .reader import Document, Progress, read_document, workers_for
 from .source import Source, TraceSource, open_source
+from .window import Selection, Survey, Window, WindowAssembly, check_rereadable, rewind, window_note
 from .workers import Workers
 
-__all__ = ["Progress", "TraceSource", "load"]
+__all__ = ["Progress", "TraceSource", "Window", "load", "survey"]
 
 
-def load(source: TraceSource, *, progress: Progress | None = None, processes: int | None = None) -> Trace:
-    """Read a PyTorch profiler trace.
+def load(
+    source: TraceSource, *, progress: Progress | None = None, processes: int | None = None, window: Window | None = None
+) -> Trace:
+    """Read a PyTorch profiler trace, or a window of it.
 
     Args:
         source: a path, ``-`` for standard input, a binary file object, or a URL (extra ``lanewise[fsspec]``); gzip or plain.
         progress: called now and then with the stored bytes read and their total (None where not known).
         processes: worker processes that decode beside this one; None decides by the size of the file, 0 uses none.
+        window: the part that is wanted; the file is then read twice, and only this part is kept in memory.
 
     Returns:
         The trace. What was damaged, lost or cannot be known is in its ``notes``.
 
     Raises:
         LoadError: the file cannot be read; NotATraceError: it is something else; EmptyTraceError: it is empty.
-        UsageError: a URL without fsspec, or a file object in text mode.
+        UsageError: a URL without fsspec, a file object in text mode, or a window that the trace does not have.
     """
+    if window is None:
+        return _trace(*_document(source, progress, processes, None))
+    selection = survey(source, window, progress=progress, processes=processes)
+    return _trace(*_document(source, progress, processes, WindowAssembly(selection)))
+
+
+def survey(source: TraceSource, window: Window, *, progress: Progress | None = None, processes: int | None = None) -> Selection:
+    """Read a trace for what belongs to a window of it.
+
+    Raises:
+        UsageError: the source can be read only once, or the trace does not have such a window.
+    """
+    check_rereadable(source)
+    found = Survey()
+    _, opened = _document(source, progress, processes, found)
+    rewind(source)
+    return found.selection(window, opened.name)
+
+
+def _document(
+    source: TraceSource, progress: Progress | None, processes: int | None, assembly: Assembly | None
+) -> tuple[Document, Source]:
     with open_source(source) as opened:
         n = workers_for(opened) if processes is None else processes
         workers = Workers(n) if n > 0 else None
         try:
-            document = read_document(opened, progress, workers)
+            return read_document(opened, progress, workers, assembly), opened
         finally:
             if workers is not None:
                 workers.close()
-        return _trace(document, opened)
 
 
 def _trace(document: Document, source: Source) -> Trace:
@@ -60,6 +86,8 @@ def _trace(document: Document, source: Source) -> Trace:
     if "events" not in tables and not document.truncated:
         notes.append(Note("no-events"))
     _note_integer_times(tables, notes)
+    if isinstance(assembly, WindowAssembly):
+        notes.append(window_note(assembly.selection))
     used = np.unique(tables["gpu_ops"]["device"]).tolist() if "gpu_ops" in tables else []
     base = base_time(document.header)
     return Trace(

@@ -49,6 +49,7 @@ class Assembly:
         metadata: (pid, tid, kind, value) of the metadata events.
         unknown_categories: events by unknown category.
         n_events: timed events so far.
+        n_seen: timed events offered so far, also those that a part of a trace leaves out.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class Assembly:
         self.metadata: list[tuple[Any, Any, str, Any]] = []
         self.unknown_categories: dict[str, int] = {}
         self.n_events = 0
+        self.n_seen = 0
         self.n_strays = 0
         self._strings, self._lanes, self._inputs = _Numbering(), _Numbering(), _Numbering()
         self._parts: dict[str, dict[str, list[Array]]] = {}
@@ -79,7 +81,9 @@ class Assembly:
                     values = (values + base).astype(np.int32)
                 parts.setdefault(name, []).append(values)
         events = chunk.tables.get("events")
-        self.n_events += 0 if events is None else len(events["ts"])
+        n = 0 if events is None else len(events["ts"])
+        self.n_events += n
+        self.n_seen += n
         for key, n in chunk.counts.items():
             self.counts[key] = self.counts.get(key, 0) + n
         for key, n in chunk.unknown_categories.items():

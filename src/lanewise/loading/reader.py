@@ -52,13 +52,16 @@ class Document:
     text_times: bool = False
 
 
-def read_document(source: Source, progress: Progress | None = None, workers: Workers | None = None) -> Document:
+def read_document(
+    source: Source, progress: Progress | None = None, workers: Workers | None = None, assembly: Assembly | None = None
+) -> Document:
     """Read a whole trace.
 
     Args:
         source: an opened source.
         progress: called now and then with the stored bytes read and their total (None where not known).
         workers: processes that decode beside this one.
+        assembly: takes in the events; a fresh one that keeps them all when None.
 
     Raises:
         NotATraceError: the file is something else; the message names what.
@@ -66,7 +69,7 @@ def read_document(source: Source, progress: Progress | None = None, workers: Wor
     """
     blocks = source.blocks()
     scan, buffer = _find_events(source, blocks)
-    doc = Document({}, Assembly(), scan.bare)
+    doc = Document({}, Assembly() if assembly is None else assembly, scan.bare)
     framer = Framer(buffer[scan.begin :], blocks, scan.begin)
     rest, at = _read_events(source, framer, doc, progress, workers)
     tail, tail_at = (b"", at) if rest is None else (rest, at)
@@ -150,7 +153,7 @@ def _read_events(
         if chunk.last:
             doc.truncated = True
             at = chunk.offset + len(chunk.data) - len(decoded.cut)
-            doc.notes.append(Note("truncated", {"offset": at, "events": doc.assembly.n_events}))
+            doc.notes.append(Note("truncated", {"offset": at, "events": doc.assembly.n_seen}))
             return None, at
     return None, 0
 
