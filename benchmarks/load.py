@@ -179,6 +179,7 @@ def main() -> None:
     own = list(programs)[:2]  # the others hold several times the file in memory: they get the small trace only
     for trace in [*more, made("shapes", sorted(options.sizes)[0])]:
         rows += [timed(name, programs[name], trace, options.runs) for name in own]
+    conditions = f"{machine()}; {versions()}. Median of {options.runs} runs, file in the page cache."
     text = f"{table(rows)}\n\n{targets(rows)}\n\n{conditions}"
     print(text)
     if options.write:
