@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from measured import Measured, measured
+from measured import Measured, machine, measured
 from tile import tile
 
 ROOT = Path(__file__).parent.parent
