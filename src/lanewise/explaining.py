@@ -10,6 +10,7 @@ from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_w
 from lanewise.analyses.gpu_time import DeviceTime, device_times
 from lanewise.analyses.steps import Steps, steps
 from lanewise.analyses.tables import kernel_table, op_table
+from lanewise.analyses.versions import versions
 from lanewise.engine import diagnose
 from lanewise.kernels import decode
 from lanewise.model.notes import Note
@@ -88,6 +89,8 @@ def _trace_section(trace: Trace, notes: list[Note], lang: str) -> doc.TraceSecti
         devices=[doc.Device(d.index, d.name, d.sms) for d in trace.devices],
         capabilities=capabilities,
         warnings=[doc.TraceWarning(n.id, n.text(lang)) for n in notes],
+        file_bytes=trace.file_bytes,
+        versions=trace.analysis(versions),
     )
 
 

@@ -55,7 +55,10 @@ class TraceWarning(Struct, frozen=True):
 
 
 class TraceSection(Struct, frozen=True):
-    """What was read."""
+    """What was read.
+
+    `file_bytes` is the size as stored; `versions` are those of the software that made it, by name, as far as the file says.
+    """
 
     path: str
     format: str
@@ -70,6 +73,8 @@ class TraceSection(Struct, frozen=True):
     devices: list[Device]
     capabilities: list[str]
     warnings: list[TraceWarning]
+    file_bytes: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
 
 
 class CoverageSection(Struct, frozen=True):

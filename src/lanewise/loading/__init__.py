@@ -106,6 +106,7 @@ def _trace(document: Document, source: Source) -> Trace:
         repaired_events=sum(d.kept for d in document.damage),
         stray_events=assembly.n_strays,
         truncated=document.truncated,
+        file_bytes=source.position if source.size is None else source.size,
     )
 
 

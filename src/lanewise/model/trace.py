@@ -102,6 +102,7 @@ class Trace:
         repaired_events: events kept after mending.
         stray_events: events at timestamp 0 that lost their times; in no table.
         truncated: whether the end of the file is missing.
+        file_bytes: size of the file as stored; None where not known.
     """
 
     path: str
@@ -119,6 +120,7 @@ class Trace:
     repaired_events: int = 0
     stray_events: int = 0
     truncated: bool = False
+    file_bytes: int | None = None
     _results: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
