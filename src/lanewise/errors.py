@@ -6,10 +6,14 @@
         ├── NotATraceError      some other kind of file; the message names the kind
         └── EmptyTraceError     nothing in it, or nothing that could be kept
 
+A fact or next step that is a `lanewise.translations.Message` can be had in other languages too (`LanewiseError.text`).
+
 The command line turns each of them into one message on stderr and exit status 2.
 """
 
 from __future__ import annotations
+
+from lanewise.translations import Message
 
 __all__ = ["EmptyTraceError", "LanewiseError", "LoadError", "NotATraceError", "UsageError"]
 
@@ -30,8 +34,17 @@ class LanewiseError(Exception):
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        text = f"{self.subject}: {self.fact}" if self.subject else self.fact
-        return f"{text} {self.next_step}" if self.next_step else text
+        return self.text("en")
+
+    def text(self, lang: str) -> str:
+        """The whole message in a language, as far as it is translated."""
+        fact, next_step = _in_language(self.fact, lang), _in_language(self.next_step, lang)
+        text = f"{self.subject}: {fact}" if self.subject else fact
+        return f"{text} {next_step}" if next_step else text
+
+
+def _in_language(text: str, lang: str) -> str:
+    return text.text(lang) if isinstance(text, Message) else text
 
 
 class UsageError(LanewiseError):

@@ -20,9 +20,31 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["LANGUAGES", "Catalog", "default_language", "slots_of"]
+__all__ = ["LANGUAGES", "Catalog", "Message", "default_language", "slots_of"]
 
 LANGUAGES = ("en", "ja")
+
+
+class Message(str):
+    """A text of a catalog that is English where it is used as a string, and can still be had in another language.
+
+    For errors: they are raised far from where the language is known. Slots may be messages too.
+    """
+
+    catalog: Catalog
+    key: str
+    slots: dict[str, Any]
+
+    def __new__(cls, catalog: Catalog, key: str, slots: dict[str, Any]) -> Message:
+        """The English text as a string, with what it was made from."""
+        message = super().__new__(cls, catalog(key, **slots))
+        message.catalog, message.key, message.slots = catalog, key, slots
+        return message
+
+    def text(self, lang: str) -> str:
+        """The text in a language."""
+        slots = {k: v.text(lang) if isinstance(v, Message) else v for k, v in self.slots.items()}
+        return self.catalog(self.key, lang, **slots)
 
 
 class Catalog:
@@ -47,6 +69,10 @@ class Catalog:
         """
         template = self.english[key] if lang == "en" else self.translated(lang)[key]
         return template.format(**slots)
+
+    def message(self, key: str, **slots: Any) -> Message:
+        """The text of `key` for an error, in English until its language is known."""
+        return Message(self, key, slots)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.english)
