@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main"]
 
 # Name, module, one line for --help. In the order in which they are useful.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -25,6 +25,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("doctor", "doctor", "Can this machine record? What to do if not."),
     ("calibrate", "calibrate", "Measure what this GPU can really reach."),
 )
+# What people type for a file rather than a command.
+_TRACE_ENDINGS = (".json", ".json.gz", ".gz", ".pt.trace")
 
 
 class _LazyGroup(click.Group):
@@ -46,22 +48,38 @@ class _LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, _, text in COMMANDS])
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            self._unknown(args[0])
+        word = args[0] if args else "-"
+        if not word.startswith("-") and all(word != name for name, _, _ in COMMANDS):
+            raise click.UsageError(_unknown(word), ctx)
         return super().resolve_command(ctx, args)
 
-    def _unknown(self, word: str) -> None:
-        import difflib
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader (head, less) has seen enough: nothing is wrong, and nothing more can be said.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        return result
 
-        if os.path.exists(word):
-            raise click.UsageError(f"{word} is a file. To explain it: lanewise explain {word}")
-        near = difflib.get_close_matches(word, [name for name, _, _ in COMMANDS], n=1)
-        hint = f"Did you mean {near[0]}?" if near else "See lanewise --help."
-        raise click.UsageError(f"There is no command {word!r}. {hint}")
+
+def _unknown(word: str) -> str:
+    """What to say about a word that is no command."""
+    from lanewise.cli.texts import TEXTS
+
+    if os.path.exists(word) or word.endswith(_TRACE_ENDINGS):
+        return TEXTS("file-for-command", _language(), word=word)
+    import difflib
+
+    near = difflib.get_close_matches(word, [name for name, _, _ in COMMANDS], n=1)
+    if near:
+        return TEXTS("near-command", _language(), word=word, near=near[0])
+    return TEXTS("unknown-command", _language(), word=word)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(None, "-V", "--version", package_name="lanewise")
+@click.version_option(None, "-V", "--version", package_name="lanewise", message="%(prog)s %(version)s")
 def cli() -> None:
     """Why is this PyTorch program slow, and what is it worth to fix it?
 
@@ -75,17 +93,52 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point: errors become one message and exit status 2, a closed pipe ends quietly."""
+    """Entry point: every error becomes one message on stderr and exit status 2, Ctrl-C 130; a closed pipe ends quietly."""
     from lanewise.errors import LanewiseError
 
     try:
-        cli.main(standalone_mode=True)
+        status = cli.main(standalone_mode=False)
     except LanewiseError as error:
-        click.echo(f"lanewise: {error}", err=True)
+        _complain(error.text(_language()))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        click.echo("lanewise: interrupted.", err=True)
+    except click.ClickException as error:
+        _complain(_usage_text(error))
+    except (click.Abort, KeyboardInterrupt):
+        click.echo(f"lanewise: {_text('interrupted')}", err=True)
         sys.exit(130)
+    else:
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(text: str) -> None:
+    click.echo(f"lanewise: {text}", err=True)
+    sys.exit(2)
+
+
+def _usage_text(error: click.ClickException) -> str:
+    """Click's message with where to read on."""
+    text = error.format_message()
+    ctx = getattr(error, "ctx", None)
+    if ctx is None or ctx.parent is None:
+        return text
+    return f"{text} {_text('see-help', command=ctx.command_path)}"
+
+
+def _text(key: str, **slots: str) -> str:
+    from lanewise.cli.texts import TEXTS
+
+    return TEXTS(key, _language(), **slots)
+
+
+def _language() -> str:
+    """The language asked for on the command line, read before anything is parsed, so that errors speak it too."""
+    from lanewise.translations import LANGUAGES, default_language
+
+    words = sys.argv[1:]
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        value = following if word == "--lang" else word.removeprefix("--lang=") if word.startswith("--lang=") else None
+        if value in LANGUAGES:
+            return value
+    return default_language()

@@ -1,0 +1,57 @@
+"""What the command line itself says: errors, progress, messages. English here, Japanese in ``translations/ja/cli.toml``."""
+
+from __future__ import annotations
+
+from lanewise.translations import Catalog
+
+__all__ = ["TEXTS"]
+
+TEXTS = Catalog(
+    "cli",
+    {
+        # what was typed
+        "file-for-command": "{word} is a file, not a command. To explain it: lanewise explain {word}",
+        "near-command": "there is no command {word!r}. Did you mean {near}?",
+        "unknown-command": "there is no command {word!r}. See: lanewise --help",
+        "see-help": "See: {command} --help",
+        "interrupted": "interrupted.",
+        # writing
+        "exists": "the file exists.",
+        "exists-next": "Give another name, or --force to replace it.",
+        "suffix": "the name does not tell the form of the output.",
+        "suffix-next": "End it in {suffixes}, or give --format.",
+        "not-written": "cannot be written ({why}).",
+        "same-file": "is the trace itself.",
+        "same-file-next": "Give another name for the slice.",
+        "written": "{path}: {size}",
+        # --fail-on
+        "fail-on-form": "{text!r} is neither the id of a finding nor a saving.",
+        "fail-on-form-next": "Write an id (launch-bound), a share of the step (5%) or a time per step (200us).",
+        "breach-id": "{id} was found: {title}",
+        "breach-share": "{id} would save {share} of the step, which is {limit} or more: {title}",
+        "breach-saving": "{id} would save {saving} a step, which is {limit} or more: {title}",
+        # progress
+        "reading": "reading {name}",
+        "surveying": "looking for the window in {name}",
+        "cutting": "cutting {name}",
+        # tables
+        "sort-form": "{text!r} is not a column of this table.",
+        "sort-form-next": "Sort by {columns}.",
+        "no-shapes": "the trace has no input shapes.",
+        "no-shapes-next": "Record it with record_shapes=True, or leave out --by-shape.",
+        # slice
+        "sliced": "{kept} of {events} events kept ({window}).",
+        "sliced-calls": "{gpu_ops} GPU ops: {own} launched in the window, {earlier} launched before it and still running then.",
+        "sliced-flows": "{kept} arrows kept; {open} with only one end in the window left out.",
+        "sliced-damaged": "{count} damaged events left out.",
+        "sliced-mended": "{count} damaged events mended.",
+        "no-window": "say what to cut out.",
+        "no-window-next": "Give --steps 3-5, or --from and --to.",
+        "next-explain": "Next: lanewise explain {path}",
+        # tree
+        "no-step": "there is no step {step}.",
+        "no-step-next": "The trace has {steps}.",
+        "no-steps": "the trace has no step marks.",
+        "no-steps-next": "Leave out --step to see the whole trace.",
+    },
+)
