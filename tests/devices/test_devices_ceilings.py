@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from lanewise.cli.calibrate import TEXTS as command_texts
 from lanewise.cli.calibrate import command
 from lanewise.devices import (
     Ceiling,
@@ -24,7 +25,9 @@ from lanewise.devices import (
     save_measurement,
 )
 from lanewise.devices.ceilings import ceilings_path
+from lanewise.devices.texts import TEXTS
 from lanewise.errors import UsageError
+from lanewise.translations import Catalog, slots_of
 
 MEASURED = Measurement(
     name="NVIDIA H200",
@@ -117,6 +120,14 @@ def test_where_the_file_lies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert ceilings_path() == Path("/caches/lanewise/ceilings.json")
+
+
+@pytest.mark.parametrize("catalog", [TEXTS, command_texts], ids=lambda catalog: catalog.area)
+def test_japanese_has_the_same_keys_and_slots(catalog: Catalog) -> None:
+    japanese = catalog.translated("ja")
+    assert {key: slots_of(text) for key, text in japanese.items()} == {
+        key: slots_of(text) for key, text in catalog.english.items()
+    }
 
 
 class PretendedTensor:
@@ -237,7 +248,7 @@ def test_a_type_that_this_torch_cannot_do_is_left_out(gpu: None, monkeypatch: py
 def test_wrong_requests(gpu: None) -> None:
     with pytest.raises(UsageError, match="not measured"):
         calibration.measure(dtypes=["fp3"])
-    with pytest.raises(UsageError, match="only GPU 0"):
+    with pytest.raises(UsageError, match="this machine has 1"):
         calibration.measure(index=3)
 
 
@@ -246,8 +257,9 @@ def test_without_a_gpu_or_without_torch(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(UsageError, match="sees no GPU"):
         calibration.measure()
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(UsageError, match="not installed"):
+    with pytest.raises(UsageError, match="not installed") as raised:
         calibration.measure()
+    assert "インストールされていません" in raised.value.text("ja")
 
 
 def test_the_command_measures_shows_and_keeps(gpu: None, cache: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from lanewise.errors import UsageError
 
 from .ceilings import Measurement
+from .texts import TEXTS
 
 __all__ = ["DTYPES", "measure"]
 
@@ -101,7 +102,7 @@ def measure(index: int = 0, dtypes: Iterable[str] = DTYPES, progress: Callable[[
     wanted = list(dtypes)
     unknown = [dtype for dtype in wanted if dtype not in DTYPES]
     if unknown:
-        raise UsageError(unknown[0], "this type is not measured.", f"Known: {', '.join(DTYPES)}.")
+        raise UsageError(unknown[0], TEXTS.message("unknown_dtype"), TEXTS.message("known_dtypes", dtypes=", ".join(DTYPES)))
     gpu = _gpu(index)
     tell = progress or (lambda what: None)
     with gpu.torch.cuda.device(index), gpu.torch.no_grad():
@@ -128,16 +129,12 @@ def _gpu(index: int) -> _Gpu:
     try:
         import torch
     except ImportError as error:
-        raise UsageError(
-            "calibrate", "PyTorch is not installed here.", "It measures with PyTorch: pip install torch."
-        ) from error
+        raise UsageError("calibrate", TEXTS.message("no_torch"), TEXTS.message("install_torch")) from error
     if not torch.cuda.is_available():
-        fact = "PyTorch sees no GPU on this machine."
-        raise UsageError("calibrate", fact, "Run it where the traces are recorded; see lanewise doctor.")
+        raise UsageError("calibrate", TEXTS.message("no_gpu"), TEXTS.message("run_elsewhere"))
     count = torch.cuda.device_count()
     if not 0 <= index < count:
-        numbers = "only GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
-        raise UsageError("--device", f"there is no GPU {index}: this machine has {numbers}.")
+        raise UsageError("--device", TEXTS.message("no_such_gpu", index=index, count=count))
     return _Gpu(torch, index)
 
 
@@ -151,7 +148,7 @@ def _bandwidth(gpu: _Gpu) -> float:
     torch = gpu.torch
     n_bytes = min(_STREAM_BYTES, gpu.free_bytes() // 8)
     if n_bytes < 64 << 20:
-        raise UsageError("calibrate", "the GPU has less than 512 MB free.", "End what runs on it, and try again.")
+        raise UsageError("calibrate", TEXTS.message("no_memory"), TEXTS.message("free_memory"))
     a, b, c = (torch.rand(n_bytes // 4, device=gpu.device) for _ in range(3))
     streams: list[tuple[int, Callable[[], object]]] = [
         (2, lambda: c.copy_(a)),

@@ -18,6 +18,7 @@ from lanewise.errors import UsageError
 
 from .catalog import find_device
 from .device import Device, canonical_dtype
+from .texts import TEXTS
 
 __all__ = [
     "Ceiling",
@@ -135,15 +136,15 @@ def load_measurements(path: Path | None = None) -> dict[str, Measurement]:
     except (OSError, ValueError) as error:
         raise _unusable(file, str(error)) from error
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise _unusable(file, f"its schema is not {SCHEMA}")
+        raise _unusable(file, TEXTS.message("wrong_schema", schema=SCHEMA))
     try:
         return {name: _measurement(name, row) for name, row in document["devices"].items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _unusable(file, f"a measurement in it is not complete ({error})") from error
+        raise _unusable(file, TEXTS.message("incomplete")) from error
 
 
 def _unusable(file: Path, reason: str) -> UsageError:
-    return UsageError(str(file), f"these measurements cannot be read: {reason}.", "Run lanewise calibrate again.")
+    return UsageError(str(file), TEXTS.message("unusable", reason=reason), TEXTS.message("calibrate_again"))
 
 
 def _measurement(name: str, row: Mapping[str, Any]) -> Measurement:
@@ -183,8 +184,8 @@ def save_measurement(measurement: Measurement, path: Path | None = None) -> Path
         fresh.write_text(text, "utf-8")
         fresh.replace(file)
     except OSError as error:
-        fact = f"the measurements cannot be kept here: {error.strerror}."
-        raise UsageError(str(file), fact, "LANEWISE_CACHE_DIR names another folder.") from error
+        fact = TEXTS.message("not_writable", reason=error.strerror)
+        raise UsageError(str(file), fact, TEXTS.message("other_folder")) from error
     return file
 
 
