@@ -19,7 +19,7 @@ DEMO   := examples/gpt_train_h200.json.gz
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.installed ## install, then explain the recorded traces of examples/
+demo: $(VENV)/.installed ## install, then explain a recorded trace of examples/
 	$(BIN)/lanewise explain $(DEMO)
 
 test: lint types unit ## everything that a change has to pass
@@ -38,11 +38,12 @@ format: $(VENV)/.installed-dev ## put the code into ruff's form
 	$(BIN)/ruff check --fix $(wildcard $(CODE))
 	$(BIN)/ruff format $(wildcard $(CODE))
 
-docs: $(VENV)/.installed ## write the generated pages of docs/ again
+docs: $(VENV)/.installed ## write again what is generated in docs/ and the READMEs
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/excerpts.py
 
-bench: $(VENV)/.installed ## load times beside other tools (minutes, 4 GB of disk)
-	$(BIN)/python benchmarks/load.py
+bench: $(VENV)/.installed ## load times beside other programs (some minutes, 3 GB of disk)
+	$(BIN)/python benchmarks/load.py --write
 
 install: $(VENV)/.installed ## lanewise in .venv, from this folder
 install-dev: $(VENV)/.installed-dev ## the same with the development tools
@@ -53,16 +54,18 @@ clean: ## remove .venv and everything that is generated outside git
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 	  || { echo "lanewise needs Python 3.10 or later; $(PYTHON) is older. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints-dev.txt
-	$(PIP) -e .
+	@echo "Installing lanewise into $(VENV) ..."
+	@$(PIP) -e .
 	@touch $@
 
 # torch comes apart: only its CPU build is wanted (the other one brings gigabytes), and where there is none for this Python
 # the tests that need torch are skipped.
 TORCH := $(shell sed -n 's/^torch==//p' constraints-dev.txt)
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints-dev.txt
-	$(PIP) -e '.[dev]'
-	$(PIP) 'torch==$(TORCH)' || echo "No build torch $(TORCH) for this Python: the tests that need torch are skipped." >&2
+	@echo "Installing lanewise and its development tools into $(VENV) ..."
+	@$(PIP) -e '.[dev]'
+	@$(PIP) 'torch==$(TORCH)' || echo "No torch $(TORCH) for this Python: the tests that need torch are skipped." >&2
 	@touch $@ $(VENV)/.installed

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""What each kernel costs per step, from a trace's tables: python examples/kernels_per_step.py TRACE"""
+
+from __future__ import annotations
+
+import sys
+
+import polars as pl
+
+import lanewise
+
+
+def kernels_per_step(trace: lanewise.Trace) -> pl.DataFrame:
+    """Calls and microseconds per step of each kernel, copy and memset, the most expensive first."""
+    steps = lanewise.explain(trace).step.count or 1
+    times = trace.gpu_ops.join(trace.events, on="event")
+    return (
+        times.group_by(pl.col("name").cast(pl.String))
+        .agg(per_step=pl.len() / steps, us_per_step=pl.col("dur").sum() / 1000 / steps)
+        .sort("us_per_step", descending=True)
+    )
+
+
+if __name__ == "__main__":
+    print(kernels_per_step(lanewise.load(sys.argv[1])).head(10))
