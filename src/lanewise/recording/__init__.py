@@ -16,7 +16,7 @@ from lanewise.recording.plan import Plan
 from lanewise.recording.recorder import Recorder, Recording
 from lanewise.recording.writing import refuse_existing
 
-__all__ = ["Plan", "Recorder", "Recording", "lanewise_version", "record", "recorded"]
+__all__ = ["Plan", "Recorder", "Recording", "record", "recorded"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -110,13 +110,3 @@ def _say(recording: Recording) -> None:
     lang = default_language()
     for notice in recording.notices:
         sys.stderr.write(f"lanewise: {notice_text(notice, lang)}\n")
-
-
-def lanewise_version() -> str | None:
-    """Version of the installed package, or None where it runs from a folder."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("lanewise")
-    except PackageNotFoundError:
-        return None

@@ -26,6 +26,7 @@ _INJECTION_VARIABLES = (
 _INJECTED_LIBRARIES = re.compile(
     r"libToolsInjection|libcuda-injection|libnsys|libInterceptorInjection|libnvperf_host_injection|libdlprof|librocprof"
 )
+_DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
 _MULTIPLE_SUBSCRIBERS = 39
 _NO_PRIVILEGES = 35
 _VIRTUALISED = {16, 37, 38}  # unsupported device: older, virtual GPU, debugger or confidential mode
@@ -99,7 +100,7 @@ def _mapped_libraries() -> tuple[str, ...]:
 def _admin_only() -> bool | None:
     """The driver's switch `RmProfilingAdminOnly`, as the loaded module reports it."""
     try:
-        text = Path("/proc/driver/nvidia/params").read_text(errors="replace")
+        text = _DRIVER_PARAMETERS.read_text(errors="replace")
     except OSError:
         return None
     found = re.search(r"^RmProfilingAdminOnly:\s*(\d+)", text, re.MULTILINE)

@@ -64,14 +64,12 @@ class StepClock:
     def __init__(self, device: Accelerator, now: Callable[[], int] = time.perf_counter_ns) -> None:
         self._device = device
         self._now = now
-        self._began = 0
         self._marks: list[tuple[int, Any, int, Any]] = []
         self._open: tuple[int, Any] | None = None
 
     def begin(self) -> None:
         """Wait for the device; the timed steps follow."""
         self._device.synchronize()
-        self._began = self._now()
 
     def start(self) -> None:
         """A step begins here."""
@@ -86,9 +84,9 @@ class StepClock:
     def finish(self) -> StepTimes | None:
         """Wait for the device and give the times, or None where no step was timed."""
         self._device.synchronize()
-        total_ns = self._now() - self._began
         if not self._marks:
             return None
+        total_ns = self._now() - self._marks[0][0]
         host_ns = [end - start for start, _, end, _ in self._marks]
         device_ns = [
             round(start.elapsed_time(end) * 1e6) for _, start, _, end in self._marks if start is not None and end is not None

@@ -33,11 +33,20 @@ class _Watcher:
         finally:
             self.asking = False
         loader = getattr(spec, "loader", None)
-        if loader is None or not hasattr(loader, "exec_module"):
+        if loader is None or isinstance(loader, type) or not hasattr(loader, "exec_module"):
             return spec
         execute = loader.exec_module
+        owned = "exec_module" in vars(loader)
 
         def exec_module(module: Any) -> None:
+            # A loader may serve several modules, so it is left as it was as soon as this one comes.
+            if module.__name__ != self.name:
+                execute(module)
+                return
+            if owned:
+                loader.exec_module = execute
+            else:
+                del loader.exec_module
             execute(module)
             self.remove()
             self.action(module)

@@ -19,6 +19,7 @@ from typing import Any
 from lanewise.recording.accelerator import Accelerator, torch_module
 from lanewise.recording.nvml import GpuMonitor
 from lanewise.recording.ranks import Ranks
+from lanewise.version import __version__
 
 __all__ = ["code_version", "command_line", "device_state", "environment", "run_metadata", "versions"]
 
@@ -52,13 +53,11 @@ def run_metadata(ranks: Ranks) -> dict[str, Any]:
 
 def versions() -> dict[str, str | None]:
     """Versions of Python, torch and what torch stands on."""
-    from lanewise.recording import lanewise_version
-
     torch = torch_module()
 
     cudnn = torch.backends.cudnn.version() if torch.backends.cudnn.is_available() else None
     return {
-        "lanewise": lanewise_version(),
+        "lanewise": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

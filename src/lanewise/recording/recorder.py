@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from lanewise.recording.accelerator import Accelerator, accelerator
+from lanewise.recording.accelerator import Accelerator, accelerator, torch_module
 from lanewise.recording.capture import Capture
 from lanewise.recording.clock import StepClock, StepTimes
 from lanewise.recording.nvml import GpuMonitor
@@ -260,7 +260,7 @@ class Recorder:
         self._device = accelerator()
         self._monitor = GpuMonitor()
         self._thread = threading.get_ident()
-        if not self._left:
+        if not self._left or self._other_profiler():
             return
         with self._profiler_errors():
             if self._left >= 2:
@@ -269,6 +269,14 @@ class Recorder:
             else:
                 self._capture = Capture(self.plan, self._device)
                 self._capture.prepare()
+
+    def _other_profiler(self) -> bool:
+        """Whether the program profiles itself; torch would end that profile silently when ours begins."""
+        if not torch_module().autograd._profiler_enabled():
+            return False
+        self._note("profiler-busy")
+        self._finish()
+        return True
 
     def _finish_rehearsal(self) -> None:
         """Weigh the rehearsed step, then warm up for the real window."""
@@ -306,6 +314,8 @@ class Recorder:
     def _enter_window(self) -> None:
         self._thread = threading.get_ident()
         self._window = Window(self.recording.completed, self._device)
+        if self._capture is None and self._other_profiler():
+            return
         with self._profiler_errors():
             if self._capture is None:
                 self._capture = Capture(self.plan, self._device)

@@ -82,9 +82,11 @@ class _Finder:
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
         self._undo: list[Callable[[], None]] = []
+        self._detached = False
 
     def detach(self) -> None:
-        """Leave the program as it was."""
+        """Leave the program as it was; wrappers that others have wrapped stay, and do nothing."""
+        self._detached = True
         while self._undo:
             self._undo.pop()()
 
@@ -120,18 +122,22 @@ class _OptimizerSteps(_Finder):
 
     def _wrap(self, optimizer: Any) -> None:
         inner = optimizer.step
-        if getattr(inner, _MARK, None) is self._mark or not callable(getattr(inner, "__func__", inner)):
+        if getattr(inner, _MARK, None) is self._mark:
             return
+        # Only functions are kept, no bound methods, so that the wrapper does not keep the optimizer alive.
+        function = getattr(inner, "__func__", None)
+        call = function if function is not None else _without_owner(inner)
+        own = _unbound(vars(optimizer).get("step"))
         reference = weakref.ref(self)
 
-        @functools.wraps(getattr(inner, "__func__", inner))
+        @functools.wraps(function or inner)
         def step(owner: Any, *args: Any, **kwargs: Any) -> Any:
             finder = reference()
-            if finder is None:
-                return inner(*args, **kwargs)
+            if finder is None or finder._detached:
+                return call(owner, *args, **kwargs)
             before, finder._inside = finder._inside, owner
             try:
-                result = inner(*args, **kwargs)
+                result = call(owner, *args, **kwargs)
             finally:
                 finder._inside = before
             finder._boundary(owner)
@@ -140,19 +146,32 @@ class _OptimizerSteps(_Finder):
         # `functools.wraps` copies attributes, so a wrapper around this one (learning rate schedulers) has it
         # too.
         setattr(step, _MARK, self._mark)
-        own = vars(optimizer).get("step")
         optimizer.step = types.MethodType(step, optimizer)
         self._undo.append(functools.partial(_put_back, weakref.ref(optimizer), step, own))
 
 
-def _put_back(reference: weakref.ref[Any], ours: Any, own: Any) -> None:
+def _without_owner(function: Any) -> Any:
+    """The function, called without the first argument."""
+    return lambda _owner, *args, **kwargs: function(*args, **kwargs)
+
+
+def _unbound(step: Any) -> tuple[Any, bool] | None:
+    """An optimizer's own `step` attribute as its function and whether that was bound; None where it has none."""
+    if step is None:
+        return None
+    function = getattr(step, "__func__", None)
+    return (step, False) if function is None else (function, True)
+
+
+def _put_back(reference: weakref.ref[Any], ours: Any, own: tuple[Any, bool] | None) -> None:
     optimizer = reference()
     if optimizer is None or getattr(vars(optimizer).get("step"), "__func__", None) is not ours:
         return
     if own is None:
         del optimizer.step
     else:
-        optimizer.step = own
+        function, bound = own
+        optimizer.step = types.MethodType(function, optimizer) if bound else function
 
 
 class _ModuleCalls(_Finder):
@@ -176,7 +195,7 @@ class _ModuleCalls(_Finder):
 
         # torch's Python tracer knows a module call by this function's name and by its argument `self`.
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if is_compiling() or finder._depth or finder.recorder.phase == "done":
+            if is_compiling() or finder._depth or finder._detached:
                 return original(self, *args, **kwargs)
             return finder._outermost(original, self, args, kwargs)
 

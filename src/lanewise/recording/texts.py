@@ -57,8 +57,7 @@ _ENGLISH = {
     " {active} recorded).",
     "try-fewer": "For {came} steps: --skip {skip} --timed {timed} --warmup {warmup} --active {active}",
     "try-whole": "To record everything from start to end, without steps: --whole",
-    "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), or give "
-    "whole=True.",
+    "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), or give whole=True.",
     "no-steps": "No trace: torch was imported, but no optimizer stepped and no module with parameters was "
     "called. Name a function"
     " that is one step, --step-on train_step or --step-on package.module:function, or record everything "
@@ -69,8 +68,7 @@ _ENGLISH = {
     " that runs with -I or -E, or in a container of its own.",
     "ended-early": "The run ended in the window ({reason}): {steps} of {active} steps are whole.",
     "gpu-missing": "{path}: no GPU events, though {launches} kernels were launched. {cause}",
-    "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in the window). "
-    "{cause}",
+    "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in the window). {cause}",
     "cause-torch-without-cupti": "This torch was built without CUPTI, so its profiler cannot see the GPU. "
     "Install torch from its"
     " official wheels.",
