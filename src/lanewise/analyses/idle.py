@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.model.intervals import Intervals, clipped, gaps, intersection, length, overlap_with, union
+from lanewise.model.intervals import Intervals, gaps, intersection, overlap_with, union
 from lanewise.model.trace import Trace
 
 from .cpu_activity import activities
@@ -101,31 +101,48 @@ def gap_at(trace: Trace, device: int, moment: int) -> Gap | None:
 
 def step_times(trace: Trace) -> list[StepTime]:
     """Causes of every step on every device."""
-    found, ops = trace.analysis(steps), trace.analysis(gpu_op_times)
-    devices = np.unique(trace.column("gpu_ops", "device"))
-    ends = np.maximum.accumulate(found.end) if len(found) else found.end
+    found = trace.analysis(steps)
+    if not len(found):
+        return []
+    # What a step adds begins where what the steps before it added ends: together they cover a stretch of time without holes.
+    ends = np.maximum.accumulate(found.end)
+    begins = ends - found.time_ns
     out = []
-    for device in devices:
-        mine = np.flatnonzero(trace.column("gpu_ops", "device") == device)
-        mine = mine[np.argsort(ops.ts[mine], kind="stable")]
-        unions = {k: union(ops.ts[mine[ops.kind[mine] == c]], ops.end[mine[ops.kind[mine] == c]]) for c, k in enumerate(KINDS)}
-        for i, end in enumerate(ends):
-            begin = int(end - found.time_ns[i])
-            out.append(StepTime(i, int(device), begin, int(end), _step_causes(trace, unions, mine, begin, int(end))))
+    for device in np.unique(trace.column("gpu_ops", "device")):
+        causes = _causes_by_step(trace, int(device), begins, ends)
+        for i, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True)):
+            out.append(StepTime(i, int(device), begin, end, {c: int(ns[i]) for c, ns in causes.items()}))
     return out
 
 
-def _step_causes(trace: Trace, unions: dict[str, Intervals], mine: Array, begin: int, end: int) -> dict[str, int]:
-    causes = dict.fromkeys(CAUSES, 0)
-    taken = clipped(unions["compute"], begin, end)
-    causes["compute"] = length(taken)
+def _causes_by_step(trace: Trace, device: int, begins: Array, ends: Array) -> dict[str, Array]:
+    """ns of each step by cause, for steps that follow one another without holes."""
+    ops = trace.analysis(gpu_op_times)
+    mine = np.flatnonzero(trace.column("gpu_ops", "device") == device)
+    mine = mine[np.argsort(ops.ts[mine], kind="stable")]
+    kinds = {k: mine[ops.kind[mine] == c] for c, k in enumerate(KINDS)}
+    unions = {k: union(ops.ts[rows], ops.end[rows]) for k, rows in kinds.items()}
+    causes = {c: np.zeros(len(ends), dtype=np.int64) for c in CAUSES}
+    taken = unions["compute"]
+    causes["compute"] = overlap_with(begins, ends, taken)
     for kind, cause in (("communication", "communication"), ("copy", "copy"), ("memset", "copy")):
-        part = clipped(unions[kind], begin, end)
-        causes[cause] += length(part) - length(intersection(part, taken))
+        part = unions[kind]
+        causes[cause] += overlap_with(begins, ends, part) - overlap_with(begins, ends, intersection(part, taken))
         taken = union(np.r_[taken[0], part[0]], np.r_[taken[1], part[1]])
-    for cause, ns in _causes(trace, gaps(taken, begin, end), mine).items():
-        causes[cause] += int(ns.sum())
+    idle = _cut_at(gaps(taken, int(begins[0]), int(ends[-1])), ends[:-1])
+    step = np.searchsorted(ends, idle[0], side="right")
+    for cause, ns in _causes(trace, idle, mine).items():
+        np.add.at(causes[cause], step, ns)
     return causes
+
+
+def _cut_at(intervals: Intervals, moments: Array) -> Intervals:
+    """Disjoint ascending intervals, cut in two at each of some ascending moments within them."""
+    starts, ends = intervals
+    moments = np.unique(moments)
+    place = np.searchsorted(starts, moments, side="left") - 1
+    inside = (place >= 0) & (moments < ends[np.maximum(place, 0)]) if len(starts) else np.zeros(len(moments), dtype=np.bool_)
+    return np.sort(np.r_[starts, moments[inside]]), np.sort(np.r_[ends, moments[inside]])
 
 
 def _enders(trace: Trace, idle: Intervals, mine: Array) -> tuple[Array, Array]:
@@ -169,18 +186,24 @@ def _causes(trace: Trace, idle: Intervals, mine: Array) -> dict[str, Array]:
 
 def _cpu_causes(trace: Trace, begin: Array, end: Array) -> dict[str, Array]:
     """What the CPU was doing from `begin` to `end` of each gap, ns by cause; they sum to the gap's CPU part."""
-    doing = trace.analysis(activities).by_name
     out: dict[str, Array] = {}
-    taken: Intervals = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     before = np.zeros(len(begin), dtype=np.int64)
-    for cause in _CPU_CAUSES[:-1]:
-        found = doing.get(cause)
-        if found is None or not len(found[0]):
-            out[cause] = np.zeros(len(begin), dtype=np.int64)
-            continue
-        taken = union(np.r_[taken[0], found[0]], np.r_[taken[1], found[1]])
-        now = overlap_with(begin, end, taken)
+    for cause, covered in trace.analysis(_cpu_covers):
+        now = overlap_with(begin, end, covered)
         out[cause] = now - before
         before = now
     out["python"] = (end - begin) - before
     return out
+
+
+def _cpu_covers(trace: Trace) -> list[tuple[str, Intervals]]:
+    """For each CPU cause but the last, the time that it or one before it takes."""
+    doing = trace.analysis(activities).by_name
+    taken: Intervals = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+    covers = []
+    for cause in _CPU_CAUSES[:-1]:
+        found = doing.get(cause)
+        if found is not None and len(found[0]):
+            taken = union(np.r_[taken[0], found[0]], np.r_[taken[1], found[1]])
+        covers.append((cause, taken))
+    return covers
