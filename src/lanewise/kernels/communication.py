@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from lanewise.kernels.names import parsed
+
 __all__ = ["gpu_kind", "is_communication"]
 
 # Beginnings of identifiers: `my_ncclish_gemm` is none of them.
@@ -19,8 +21,6 @@ _WORDS = (
     r"|a2a_(?:dispatch|combine)|moe_?a2a|moe_?comm"
 )
 _COMMUNICATION = re.compile(f"{_LIBRARIES}|{_DEEP_EP}|(?i:{_WORDS})")
-_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\{anonymous\}::")
-_RETURN_TYPE = re.compile(r"(?:void|std::enable_if<.*?>::type)\s+")
 
 
 @lru_cache(maxsize=65536)
@@ -38,20 +38,13 @@ def gpu_kind(name: str, cat: str = "kernel") -> str:
         return "memset"
     if name.startswith(("Memcpy ", "Memset ")):
         return "copy" if name.startswith("Memcpy") else "memset"
-    return "communication" if is_communication(name) else "compute"
+    return "communication" if is_communication(parsed(name).path) else "compute"
 
 
-def is_communication(name: str) -> bool:
-    """Whether a kernel of this name moves data between devices.
+def is_communication(path: str) -> bool:
+    """Whether the function at this path (`lanewise.kernels.names.Name.path`) moves data between devices.
 
     Only the function's own name counts, not its template arguments. Kernels compiled by Inductor list
     operations whose work other kernels do: ``triton_poi_fused_all_gather_into_tensor_cat_0`` is none.
     """
-    if name.startswith("triton_"):
-        return False
-    head = _ANONYMOUS.sub("", name)
-    start = _RETURN_TYPE.match(head)
-    head = head[start.end() :] if start else head
-    if not head.startswith("_Z"):
-        head = re.split(r"[<(]", head, maxsplit=1)[0]
-    return _COMMUNICATION.search(head) is not None
+    return not path.startswith("triton_") and _COMMUNICATION.search(path) is not None

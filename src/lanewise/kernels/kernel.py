@@ -67,6 +67,7 @@ class Kernel:
         tensor_cores: whether matrix instructions do the product (those of AMD too).
         direction: ``forward`` or ``backward``.
         fused_ops: the operations that a compiled kernel lists in its name.
+        op: the operation in a word or two where the name has it: ``gelu``, ``layer_norm``.
         host_memory: of a copy between host and device, ``pinned`` or ``pageable``.
     """
 
@@ -82,4 +83,17 @@ class Kernel:
     tensor_cores: bool | None = None
     direction: str | None = None
     fused_ops: tuple[str, ...] = ()
+    op: str | None = None
     host_memory: str | None = None
+
+    def label(self, lang: str = "en") -> str:
+        """A short label for tables, mostly under 40 characters: ``GEMM bf16 256x128 +bias``."""
+        from lanewise.kernels import wording
+
+        return wording.label(self, lang)
+
+    def sentence(self, lang: str = "en") -> str:
+        """What the name tells, as one sentence in plain words."""
+        from lanewise.kernels import wording
+
+        return wording.sentence(self, lang)

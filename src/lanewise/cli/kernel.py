@@ -1,0 +1,64 @@
+"""`lanewise kernel`: what kernel names say."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+import click
+
+from lanewise.kernels import Kernel, decode
+from lanewise.translations import LANGUAGES, default_language
+
+__all__ = ["command"]
+
+
+@click.command("kernel")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal", show_default=True)
+@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the sentences.")
+def command(names: tuple[str, ...], form: str, lang: str | None) -> None:
+    """Say in words what kernel names tell.
+
+    NAMEs as a trace prints them; without any, or with "-", one a line from standard input.
+    """
+    language = lang or default_language()
+    for name in _lines() if not names or names == ("-",) else iter(names):
+        kernel = decode(name)
+        if form == "json":
+            print(json.dumps(document(kernel, language), ensure_ascii=False))
+        else:
+            print(f"{kernel.label(language)}\n  {kernel.sentence(language)}\n  {name}")
+
+
+def document(kernel: Kernel, lang: str) -> dict[str, object]:
+    """The keys of one line of JSON; what is not known is null, or an empty list."""
+    return {
+        "name": kernel.name,
+        "kind": kernel.kind,
+        "library": kernel.library,
+        "dtype": kernel.dtype,
+        "arch": kernel.arch,
+        "tile": kernel.tile,
+        "stages": kernel.stages,
+        "layout": kernel.layout,
+        "epilogue": kernel.epilogue,
+        "tensor_cores": kernel.tensor_cores,
+        "direction": kernel.direction,
+        "fused_ops": list(kernel.fused_ops),
+        "op": kernel.op,
+        "host_memory": kernel.host_memory,
+        "sentence": kernel.sentence(lang),
+    }
+
+
+def _lines() -> Iterator[str]:
+    for line in sys.stdin:
+        name = line.rstrip("\r\n")
+        if name:
+            yield name
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,250 @@
+"""ATen's CUDA kernels. Wrappers tell how the work is laid out, functors what it is:
+
+    at::native::vectorized_elementwise_kernel<8, at::native::BinaryFunctor<c10::BFloat16, ..., MulFunctor<float> >, ...
+                |                                            |             |                   what is done
+                how                                          an adapter    type of the tensors
+
+Types inside a functor may be those of the arithmetic; the adapter's first type, or the parameters of the lambda that
+runs for each element, are those of the tensors.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lanewise.kernels.aten_table import BASES, FUNCTORS, GLOBAL_BASES, JITERATED
+from lanewise.kernels.dtypes import cast, first_type
+from lanewise.kernels.kernel import Kernel
+from lanewise.kernels.lists import listed
+from lanewise.kernels.names import Name, word_string
+from lanewise.kernels.words import direction_of, kind_of
+
+__all__ = ["decoded", "matches"]
+
+_ELEMENTWISE = frozenset(
+    listed(
+        "vectorized_elementwise_kernel unrolled_elementwise_kernel elementwise_kernel elementwise_kernel_manual_unroll"
+        " vectorized_templated_elementwise_kernel unrolled_elementwise_kernel_for_multi_outputs legacy_elementwise_kernel"
+        " elementwise_kernel_with_index index_elementwise_kernel _scatter_gather_elementwise_kernel reduce_kernel"
+        " vectorized_elementwise_kernel_for_multi_outputs kernelPointwiseApply1 kernelPointwiseApply2 _elemwise_kernel"
+        " kernelPointwiseApply3 distribution_elementwise_grid_stride_kernel distribution_binary_elementwise_kernel"
+        " take_put_elementwise_kernel unfold_backward_elementwise_kernel index_fill_elementwise_kernel _elementwise_kernel"
+        " triton_elementwise_kernel jitted_elementwise_kernel"
+    )
+)
+# Templates around the functor that say nothing of it. Nothing is skipped but types and numbers between them.
+_ADAPTERS = frozenset(
+    listed(
+        "gpu_kernel_impl_nocast gpu_kernel_impl gpu_kernel gpu_kernel_with_scalars BinaryFunctor AUnaryFunctor BUnaryFunctor"
+        " func_wrapper_t ReduceOp gpu_index_kernel opmath_symmetric_gpu_kernel_with_scalars gpu_kernel_multiple_outputs_impl"
+        " opmath_gpu_kernel_with_scalars gpu_kernel_multiple_outputs jitted_gpu_kernel_impl index_kernel_wrapper"
+    )
+)
+_IDENTIFIER = re.compile(r"\s*(?:&?\(?(?:\w+::)*)(\w+)")
+_PLAIN_ARGUMENTS = re.compile(r"\s*(?:[\w:]+(?: [\w:]+)*(?:[*&]|<\d+u?>)*,\s*)*")
+_LAMBDA_PARAMETERS = re.compile(r"lambda\(([^()]*[^()\s][^()]*)\)#")
+_INDEXED_LAMBDA = re.compile(r"\{lambda\(\)#(\d+)\}::operator\(\)\(\) const::\{lambda\(long\)#1\}")
+# AT_DISPATCH_ALL_TYPES numbers its lambdas in this order.
+_DISPATCHED = {1: "uint8", 2: "int8", 3: "int32", 4: "int64", 5: "int16", 6: "fp64", 7: "fp32"}
+_WIDENING = re.compile(r"(bfloat16|float16)tofloat32_copy")
+_NARROWING = {"bfloat16_copy_kernel_cuda": "bf16", "float16_copy_kernel_cuda": "fp16", "float8_copy_kernel_cuda": "fp8"}
+_COPY_FUNCTOR = re.compile(r"Copy<([\w:]+)(?:, ([\w:]+))?")
+_LIST_FUNCTOR = re.compile(r"(\w*(?:Functor|Functor\w*))<([\w: ]+)")
+_OPTIMIZER = re.compile(r"Fused\w*(?:Adam|Sgd|SGD|Adagrad|Lamb|Lion)|Adam\w*Functor|SGDFunctor|AdagradFunctor|LAMB")
+_DECORATION = re.compile(
+    r"(?:_?(?:kernel|cuda|impl|out|internal|template|_)+)+$|CUDAKernelImpl$|KernelImpl(?:Internal)?$|CUDAKernel\w*$"
+    r"|Functor\w*$|Ops$|_functor$|NanFunctor$"
+)
+_JITERATOR = re.compile(r"(?:reduction_)?(\w+?)(?:_kernel)?(?:_vectorized\d+)?_kernel$")
+_LAYOUT = re.compile(r"_(nchw|nhwc)(?:_|$)")
+_HEAD = 900  # of a functor: the first lambda with parameters stands within it
+
+_OTHER_OWNERS = {"fbgemm_gpu::": "fbgemm", "vllm::": "vllm", "torchao::": "torchao", "transformer_engine::":
+                 "transformer-engine"}  # fmt: skip
+
+
+def matches(name: Name) -> bool:
+    """Whether ATen owns this name: its namespaces, or one of its kernels without any."""
+    return name.root in ("at", "c10d", "c10", "torch") or (not name.root and _without_namespace(name.base))
+
+
+def _without_namespace(base: str) -> bool:
+    return (
+        base in GLOBAL_BASES
+        or base.startswith(("multi_tensor_apply", "CatArrayBatchedCopy"))
+        or "_vectorized" in base
+        or (base.startswith("reduction_") and base.endswith("_kernel"))
+    )
+
+
+def decoded(name: Name) -> Kernel | None:
+    """The kernel of an ATen name, or None."""
+    base = name.base
+    if base in _ELEMENTWISE:
+        return _wrapped(name)
+    if base.startswith("multi_tensor_apply"):
+        return _over_lists(name)
+    if not name.tail.startswith("<") and not name.root:
+        return _jiterated(name)
+    kind, direction = _kind_of_base(name)
+    if kind is None:
+        return None
+    layout = _LAYOUT.search(base)
+    return Kernel(
+        name.raw,
+        kind,
+        "aten",
+        dtype=_tensor_type(name, kind),
+        layout=layout[1] if layout else None,
+        tensor_cores=_tensor_cores(base, kind),
+        direction=direction,
+        op=_plain(base),
+    )
+
+
+def _kind_of_base(name: Name) -> tuple[str | None, str | None]:
+    known = BASES.get(name.base)
+    if known:
+        return known
+    if "CatArrayBatchedCopy" in name.base:
+        return "cast-copy", None
+    kind, direction = kind_of(name.words), direction_of(name.words)
+    if kind == "norm" and direction is None and name.root == "at":
+        direction = "forward"  # backward passes of norms say so
+    return kind, direction
+
+
+def _tensor_cores(base: str, kind: str) -> bool | None:
+    if kind == "conv":
+        return False
+    return True if base.startswith("tinygemm") else None
+
+
+def _tensor_type(name: Name, kind: str) -> str | None:
+    """The first type of the template; index types stand first only where indices are the data."""
+    integers = kind not in ("conv", "norm", "softmax", "loss", "gemm", "rnn", "resample", "pooling", "random")
+    if name.base.startswith(("tinygemm", "vectorized_gather", "split_with_sizes", "spin")):
+        return None
+    return first_type(name.tail, 0, 300, integers=integers)
+
+
+def _wrapped(name: Name) -> Kernel:
+    """An element-wise or reducing wrapper around a functor."""
+    functor, start = _functor(name.tail)
+    head = name.tail[start : start + _HEAD]
+    default = "reduction" if name.base == "reduce_kernel" else "index" if "index_" in name.base else "elementwise"
+    kind, direction = FUNCTORS.get(functor, (default, None))
+    if name.base.startswith("distribution_"):
+        kind = "random"
+    elif "scatter_gather" in name.base or "take_put" in name.base:
+        kind = "index"
+    elif kind == "elementwise":
+        kind = _named_otherwise(functor)
+    if direction is None and ("ackward" in functor or "_grad" in functor):
+        direction = "backward"
+    return Kernel(
+        name.raw,
+        kind,
+        next((owner for space, owner in _OTHER_OWNERS.items() if space in head[:200]), "aten"),
+        dtype=_functor_type(functor, head),
+        direction=direction,
+        op=_plain(functor) or None,
+    )
+
+
+def _named_otherwise(functor: str) -> str:
+    """Losses, norms and the like that run through the element-wise wrapper; all else is element-wise."""
+    kind = kind_of(word_string(functor))
+    return kind if kind in ("loss", "norm", "quantize", "random", "rope", "embedding") else "elementwise"
+
+
+def _functor(tail: str) -> tuple[str, int]:
+    """The functor's name and where it begins, behind the adapters; its first adapter's types stay before it."""
+    at, start = 1, None
+    while True:
+        at = _PLAIN_ARGUMENTS.match(tail, at).end()  # type: ignore[union-attr]  # it matches the empty string
+        found = _IDENTIFIER.match(tail, at)
+        if found is None:
+            return "", at if start is None else start
+        if start is None and not found[1].startswith("gpu_"):
+            start = at
+        bracket = found.end()
+        if found[1] not in _ADAPTERS or tail[bracket : bracket + 1] != "<":
+            return found[1], at if start is None else start
+        at = bracket + 1
+
+
+def _functor_type(functor: str, head: str) -> str | None:
+    """The type of the tensors that a functor works on."""
+    if functor in _NARROWING:
+        source = _LAMBDA_PARAMETERS.search(head)
+        return cast(first_type(source[1], 0, len(source[1])), _NARROWING[functor]) if source else None
+    widening = _WIDENING.match(functor)
+    if widening:
+        return "bf16->fp32" if widening[1] == "bfloat16" else "fp16->fp32"
+    if functor.endswith("space_cuda_out") or functor in ("arange_cuda_out", "range_cuda_out"):
+        number = _INDEXED_LAMBDA.search(head)
+        return _DISPATCHED.get(int(number[1])) if number else None
+    adapter = _IDENTIFIER.match(head)
+    bracket = adapter.end() if adapter else 0
+    if adapter and adapter[1] in _ADAPTERS and head[bracket : bracket + 1] == "<":
+        return first_type(head, bracket, bracket + 300)
+    place = head.find(functor) + len(functor)
+    if head[place : place + 1] == "<":
+        dtype = first_type(head, place, place + 60)
+        if dtype or "OpaqueType" in head[place : place + 60]:
+            return dtype
+    return _lambda_type(head)
+
+
+def _lambda_type(head: str) -> str | None:
+    """The first parameter that is no mask; masks only where all are."""
+    parameters = _LAMBDA_PARAMETERS.search(head)
+    if parameters is None:
+        return None
+    types = [t for p in parameters[1].split(",") if (t := first_type(p, 0, len(p)))]
+    return next((t for t in types if t != "bool"), types[0] if types else None)
+
+
+def _over_lists(name: Name) -> Kernel:
+    """multi_tensor_apply_kernel: one operation over a list of tensors; Apex and others have copies of it."""
+    head = name.tail[:700]
+    optimizer = _OPTIMIZER.search(head)
+    functor = _LIST_FUNCTOR.search(head)
+    copied = _COPY_FUNCTOR.search(head)
+    dtype = first_type(functor[2], 0, len(functor[2])) if functor else None
+    if copied and copied[2]:
+        target, source = (first_type(side, 0, len(side)) for side in (copied[1], copied[2]))
+        dtype = cast(source, target)
+    return Kernel(
+        name.raw,
+        "optimizer" if optimizer else "foreach",
+        _list_library(name, head),
+        dtype=dtype,
+        op=_plain(functor[1]) if functor else None,
+    )
+
+
+def _list_library(name: Name, head: str) -> str:
+    if name.root:
+        return "aten" if name.root == "at" else {"fbgemm_gpu": "fbgemm"}.get(name.root, name.root.replace("_", "-"))
+    return "transformer-engine" if "transformer_engine::" in head else "apex"
+
+
+def _jiterated(name: Name) -> Kernel | None:
+    """A kernel that PyTorch compiled at run time, or a short name without template arguments."""
+    match = _JITERATOR.match(name.base)
+    operation = match[1] if match else ""
+    if name.base.startswith("reduction_"):
+        return Kernel(name.raw, "reduction", "aten", op=operation)
+    if match and ("_vectorized" in name.base or operation in JITERATED):
+        return Kernel(name.raw, "elementwise", "aten", op=operation)
+    kind, direction = _kind_of_base(name)
+    return Kernel(name.raw, kind, "aten", direction=direction, op=_plain(name.base)) if kind else None
+
+
+def _plain(name: str) -> str | None:
+    """``GeluCUDAKernelImpl`` gives ``gelu``: an operation without the decoration of its implementation."""
+    stripped = _DECORATION.sub("", name)
+    words = word_string(stripped).strip("_")
+    return words.removeprefix("cuda_").removeprefix("cunn_").removeprefix("launch_") or None

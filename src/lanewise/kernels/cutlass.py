@@ -1,0 +1,248 @@
+"""CUTLASS: the names its generator gives (also within cuBLAS and cuDNN), and its C++ templates.
+
+    cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_64x64_64x4_tn_align8         2.x: tile, then K block x stages
+    cutlass3x_sm90_tensorop_s64x128x16gemm_f16_f16_f32_f16_f16_128x128x64_2x1x1_0_tnn_align8_...
+                                           A   B   acc C   D   tile      cluster stages
+    cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<..., CollectiveMma<MainloopSm90..., TileShape, A, ...
+
+``relu`` and ``bias_f32_relu`` are what the kernel can do, not what it did.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lanewise.kernels.dtypes import SHORT, type_of
+from lanewise.kernels.kernel import Kernel
+from lanewise.kernels.names import Name, split_arguments, word_string
+from lanewise.kernels.words import direction_of, kind_of
+
+__all__ = ["decoded", "matches", "shape_of"]
+
+_GENERATED = re.compile(r"cutlass_(?:\d{2,3}_)?(?:wmma_)?(?:tensorop|simt)_\w+")
+_GENERATED_3X = re.compile(r"cutlass3x_sm\d+[af]?_\w+")
+_CORE = re.compile(
+    r"(gz|gc|[sdhczi])?(\d{3,6})?(tf32|f16|bf16|f32|fast\w*?)?"
+    r"(spgemm|xorgemm|gemm|fprop|dgrad|wgrad|deconv|syr2k|syrk|herk|her2k|trmm|symm|hemm)$"
+)
+_CORE_3X = re.compile(r"(?:[sdhiz]?(?:\d+x\d+x\d+)?)?gemm|gemm|fprop|dgrad|wgrad")
+_SHAPE_2D = re.compile(r"\d+x\d+$")
+_SHAPE_3D = re.compile(r"\d+x\d+x\d+$")
+_LAYOUTS = frozenset(("nn", "nt", "tn", "tt"))
+_LAYOUT_3X = re.compile(r"[nt]{3}$")
+_BY_LETTER = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128", "gc": "complex64",
+              "gz": "complex128", "i": "int8"}  # fmt: skip
+_DIRECTIONS = {"fprop": "forward", "dgrad": "backward", "wgrad": "backward", "deconv": "backward"}
+_ON_TENSOR_CORES_ONLY = frozenset(("tf32", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4"))
+
+_STATIC = re.compile(r"C<(\d+)>|Int<(\d+)>")
+_GEMM_SHAPE = re.compile(r"GemmShape<(\d+), (\d+), (\d+)>")
+_ARCH = re.compile(r"(?:Mainloop|arch::|Kernel|CollectiveMma)Sm(\d+)")
+_MAINLOOP = re.compile(r"Mainloop\w+<(\d+)")
+_CONV_ITERATOR = re.compile(r"Conv\dd(Fprop|Dgrad|Wgrad)|conv::Operator\)(\d)")
+_EPILOGUE_TEXT = (("LinCombPerRowBias", "bias"), ("LinCombPerColBias", "bias"), ("EltAct<cutlass::epilogue::thread::ReLu",
+                  "relu"), ("EltAct<cutlass::epilogue::thread::GELU", "gelu"))  # fmt: skip
+
+
+def matches(name: Name) -> bool:
+    """Whether CUTLASS is what this name is about: its namespace, or a name of its generator."""
+    return name.root.startswith("cutlass") or name.base.startswith("cutlass")
+
+
+def decoded(name: Name) -> Kernel | None:
+    """The kernel of a CUTLASS name, or None."""
+    head = name.text[:400]
+    generated = _GENERATED_3X.search(head)
+    if generated:
+        return _three(name, generated[0])
+    generated = _GENERATED.search(head)
+    if generated:
+        return _two(name, generated[0])
+    return _template(name)
+
+
+def _library(name: Name) -> str:
+    return "cudnn" if "cudnn" in name.root else "cutlass"
+
+
+def _two(name: Name, generated: str) -> Kernel | None:
+    """A name of the generator of CUTLASS 2."""
+    tokens = generated.split("_")[1:]
+    place, core = next(((i, m) for i, t in enumerate(tokens) if (m := _CORE.match(t)) and i), (0, None))
+    if core is None:
+        return None
+    arch = f"sm{tokens[0]}" if tokens[0].isdigit() else None
+    dtype = _type_two(tokens, place, core)
+    if dtype in _ON_TENSOR_CORES_ONLY and arch in ("sm70", "sm75"):
+        arch = None  # bf16 under "75": it needs sm80, so the number is not what it was built for
+    shapes = [token for token in tokens[place:] if _SHAPE_2D.match(token)]
+    block = shapes[1].split("x") if len(shapes) > 1 else None
+    direction = _DIRECTIONS.get(core[4])
+    return Kernel(
+        name.raw,
+        "conv" if direction else "gemm",
+        _library(name),
+        dtype=dtype,
+        arch=arch,
+        tile=None if not shapes else f"{shapes[0]}x{block[0]}" if block else shapes[0],
+        stages=int(block[1]) if block else None,
+        layout=_layout_two(tokens[place:], direction is not None),
+        tensor_cores="tensorop" in tokens,
+        direction=direction,
+    )
+
+
+def _type_two(tokens: list[str], place: int, core: re.Match[str]) -> str | None:
+    """The type stated before or after the instruction; none stated with s1688 is fp32 rounded to tf32."""
+    if core[3]:
+        return SHORT.get(core[3])
+    before = SHORT.get(tokens[place - 1])
+    if before:
+        return before
+    for token in tokens[place + 1 :]:
+        if token in SHORT:
+            return SHORT[token]
+        if _SHAPE_2D.match(token):
+            break
+    if core[1] == "s" and core[2]:
+        return "tf32" if core[2] in ("1688", "161608") else None
+    if core[1] == "i":
+        return {"16864": "int4", "8832": "int4"}.get(core[2] or "", "int8")
+    return _BY_LETTER.get(core[1] or "")
+
+
+def _layout_two(tokens: list[str], convolution: bool) -> str | None:
+    if not convolution:
+        return next((token for token in tokens if token in _LAYOUTS), None)
+    return next(({"ndhwc": "nhwc"}.get(t, t) for t in tokens if t in ("nhwc", "nchw", "ndhwc")), None)
+
+
+def _three(name: Name, generated: str) -> Kernel | None:
+    """A name of the generator of CUTLASS 3."""
+    _, arch, *tokens = generated.split("_")
+    simt = "simt" in tokens
+    place = next((i for i, t in enumerate(tokens) if _CORE_3X.fullmatch(t)), None)
+    if place is None:
+        return None
+    types: list[str] = []
+    tile = layout = stages = None
+    for token in tokens[place + 1 :]:
+        if tile is None and _SHAPE_3D.match(token):
+            tile = token
+        elif tile is None and (operand := _operand(token)) and len(types) < 2:
+            types.append(operand)
+        elif tile and stages is None and token.isdigit():
+            stages = int(token)
+        elif tile and layout is None and _LAYOUT_3X.match(token):
+            layout = token[:2]
+    if not simt:
+        types = ["tf32" if t == "fp32" else t for t in types]
+    direction = _DIRECTIONS.get(tokens[place])
+    return Kernel(
+        name.raw,
+        "conv" if direction else "gemm",
+        _library(name),
+        dtype="+".join(dict.fromkeys(types)) or None,
+        arch=arch.rstrip("af"),
+        tile=tile,
+        stages=stages or None,
+        layout=layout,
+        tensor_cores=not simt,
+        direction=direction,
+    )
+
+
+def _operand(token: str) -> str | None:
+    """``bf16``; with block scales ``ue4m3xe2m1``: the type of the scale, then of the operand."""
+    return SHORT.get(token.rpartition("x")[2] if token.startswith("ue") else token)
+
+
+def _template(name: Name) -> Kernel | None:
+    """A kernel spelled as C++ templates."""
+    text = name.text[:3000]
+    if "ReduceSplitK" in text:
+        return Kernel(name.raw, "gemm-aux", _library(name))
+    if "ImplicitGemmConvolution" in text or "::conv::" in text or "DirectConvolution" in text:
+        return _convolution(name, text)
+    if "CollectiveMma<" in text:
+        return _collective(name, text)
+    if "::gemm::" in text or "GemmShape<" in text or "GemmUniversal" in text or "Gemm" in name.tail[:200]:
+        return _gemm(name, text)
+    inner = name.arguments[0].partition("<")[0] if name.arguments else name.base
+    words = word_string(inner.rpartition("::")[2] or name.base)
+    return Kernel(name.raw, kind_of(words), _library(name), dtype=type_of(text), direction=direction_of(words))
+
+
+def shape_of(argument: str) -> list[int]:
+    """The numbers of a static shape: ``cute::tuple<cute::C<128>, cute::C<256>, cute::C<64> >``."""
+    return [int(first or second) for first, second in _STATIC.findall(argument)]
+
+
+def _collective(name: Name, text: str) -> Kernel:
+    """CUTLASS 3: CollectiveMma<mainloop, tile, A, stride of A, B, ...>."""
+    start = text.index("CollectiveMma<") + len("CollectiveMma")
+    arguments = split_arguments(text[start:], limit=6) + [""] * 6
+    stages = _MAINLOOP.search(arguments[0])
+    arch = _ARCH.search(arguments[0])
+    tile = shape_of(arguments[1])
+    operands = dict.fromkeys(filter(None, (type_of(arguments[2]), type_of(arguments[4]))))
+    on_tensor_cores = "Simt" not in arguments[0]
+    types = ["tf32" if operand == "fp32" and on_tensor_cores else operand for operand in operands]
+    moe = "MoE" in text or "Moe" in text
+    return Kernel(
+        name.raw,
+        "conv" if "::conv::" in text else "moe" if moe else "gemm",
+        _library(name),
+        dtype="+".join(dict.fromkeys(types)) or None,
+        arch=f"sm{arch[1]}" if arch else None,
+        tile="x".join(map(str, tile)) if len(tile) == 3 else None,
+        stages=int(stages[1]) if stages else None,
+        epilogue=_stated_epilogue(name.text),
+        tensor_cores=on_tensor_cores,
+    )
+
+
+def _stated_epilogue(text: str) -> str | None:
+    return "+".join(dict.fromkeys(part for spelling, part in _EPILOGUE_TEXT if spelling in text)) or None
+
+
+def _gemm(name: Name, text: str) -> Kernel:
+    """CUTLASS 2: GemmShape and the types of the iterators."""
+    shape, arch = _GEMM_SHAPE.search(text), _ARCH.search(text)
+    dtype = type_of(text, integers=False)
+    kind = "moe" if "MoeFC" in text else "gemv" if "kernel::Gemv" in text or "BatchedGemv" in text else "gemm"
+    return Kernel(
+        name.raw,
+        kind,
+        _library(name),
+        dtype=dtype,
+        arch=f"sm{arch[1]}" if arch else None,
+        tile="x".join(shape.groups()) if shape else None,
+        tensor_cores=_tensor_cores(text, dtype) if kind != "gemv" else None,
+    )
+
+
+def _convolution(name: Name, text: str) -> Kernel:
+    shape, iterator = _GEMM_SHAPE.search(text), _CONV_ITERATOR.search(text)
+    dtype = type_of(text, integers=False)
+    direction = None
+    if iterator:
+        direction = "forward" if iterator[1] == "Fprop" or iterator[2] == "0" else "backward"
+    return Kernel(
+        name.raw,
+        "conv",
+        _library(name),
+        dtype=dtype,
+        tile="x".join(shape.groups()) if shape else None,
+        layout="nhwc" if "TensorNHWC" in text or "TensorNDHWC" in text else None,
+        tensor_cores=_tensor_cores(text, dtype),
+        direction=direction,
+    )
+
+
+def _tensor_cores(text: str, dtype: str | None) -> bool | None:
+    if "MmaSimt" in text or "OpClassSimt" in text:
+        return False
+    if dtype in _ON_TENSOR_CORES_ONLY or "TensorOp" in text or "OpClassTensorOp" in text:
+        return True
+    return None

@@ -1,0 +1,52 @@
+"""Names that no family knows: what their words, types and architecture say, and nothing that they do not."""
+
+from __future__ import annotations
+
+import re
+
+from lanewise.kernels.dtypes import SHORT, type_of
+from lanewise.kernels.kernel import Kernel
+from lanewise.kernels.lists import listed
+from lanewise.kernels.names import Name
+from lanewise.kernels.owners import owner_of
+from lanewise.kernels.words import direction_of, kind_of
+
+__all__ = ["decoded"]
+
+_ARCH = re.compile(r"_sm_?(\d{2,3})[af]?(?=_|$)|_(gfx\d{3,4}[a-z]?)(?=_|$)")
+_TYPE_WORDS = frozenset(listed("bf16 fp16 f16 fp32 f32 tf32 fp8 e4m3 e5m2 int8 s8 fp64 f64"))
+# Kinds whose first template type is that of the data.
+_TYPED = frozenset(
+    listed(
+        "gemm gemv conv attention norm softmax loss elementwise fused-pointwise reduction rope kv-cache pooling optimizer"
+        " random embedding fused-reduction resample"
+    )
+)
+
+
+def decoded(name: Name) -> Kernel:
+    """The kernel of any name; without a telling word, only the owner of its namespace."""
+    kind = kind_of(name.words)
+    arch = _ARCH.search(name.base)
+    dtype = None
+    if kind in _TYPED:
+        dtype = type_of(name.tail[:300], integers=False) if name.tail.startswith("<") else _type_of_words(name.words)
+    return Kernel(
+        name.raw,
+        kind,
+        owner_of(name.root) or _owner_of_plain(name),
+        dtype=dtype,
+        arch=(f"sm{arch[1]}" if arch[1] else arch[2]) if arch else None,
+        direction=direction_of(name.words) if kind else None,
+    )
+
+
+def _type_of_words(words: str) -> str | None:
+    """A type stated as a word, where one is."""
+    found = {SHORT[word] for word in words.split("_") if word in _TYPE_WORDS}
+    return found.pop() if len(found) == 1 else None
+
+
+def _owner_of_plain(name: Name) -> str | None:
+    """Functions of Triton are Python's, mostly private ones; kernels of C++ come with parameters."""
+    return "triton" if name.base.startswith("_") and not name.tail and name.base.islower() else None

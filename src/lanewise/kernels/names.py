@@ -1,0 +1,139 @@
+"""Kernel names taken apart: the function's path, its template arguments, its words.
+
+Four demanglers spell the same function differently. All are brought to the spelling of c++filt without anonymous
+namespaces, as far as decoding needs:
+
+    c++filt          void at::native::(anonymous namespace)::f<4, g()::{lambda(float)#1}>(int)
+    Nsight Systems   void at::native::<unnamed>::f<(int)4, g()::[lambda(float) (instance 1)]>(int)
+    LLVM             void at::native::(anonymous namespace)::f<4, g()::'lambda'(float)>(int)
+    mangled          _ZN2at6native12_GLOBAL__N_11fILi4E...
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from lanewise.kernels.mangling import demangled
+
+__all__ = ["Name", "parsed", "split_arguments", "word_string"]
+
+_ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "_GLOBAL__N__::")
+_CLONE = re.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
+_RETURN_TYPE = re.compile(r"(?:(?:static|inline|__global__)\s+)*(?:void|int|auto|float)\s+(?=[\w:~])")
+_CAST_LITERAL = re.compile(r"\((?:unsigned |signed )?(?:int|long long|long|short|char|bool)\)(?=-?\d)")
+_NSIGHT_LAMBDA = re.compile(r"\[lambda\(([^()]*)\) \(instance (\d+)\)\]")
+_LLVM_LAMBDA = re.compile(r"'lambda(\d*)'\(([^()]*)\)")
+_PATH = re.compile(r"(?:operator\s*[<>]+|[^<(\s])+")
+_BRACKET = re.compile(r"[<>(){}\[\],]")
+# Signatures that Triton appended to names up to 2.1: "_0d1d2de3c".
+_TRITON_SIGNATURE = re.compile(r"_0d(?:\d+[cde]*)*$")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
+_NOT_A_WORD = re.compile(r"[^a-z0-9]+")
+
+
+class Name:
+    """One kernel name, in parts.
+
+    Attributes:
+        raw: as the trace has it.
+        text: demangled, in c++filt's spelling, without return type and anonymous namespaces.
+        path: the function, ``at::native::reduce_kernel``.
+        base: its last identifier, ``reduce_kernel``.
+        root: its first one, ``at``; empty where there is no namespace.
+        tail: what follows the path: template arguments and parameters.
+    """
+
+    def __init__(self, raw: str, text: str) -> None:
+        self.raw = raw
+        self.text = text
+        match = _PATH.match(text)
+        self.path = match[0] if match else ""
+        self.tail = text[len(self.path) :]
+        root, separator, _ = self.path.partition("::")
+        self.root = root if separator else ""
+        self.base = self.path.rpartition("::")[2]
+
+    @cached_property
+    def arguments(self) -> list[str]:
+        """The outermost template arguments, as text; those that a cut-off name still has."""
+        return split_arguments(self.tail)
+
+    @cached_property
+    def words(self) -> str:
+        """The words of the base, ``_reduce_kernel_``; see `word_string`."""
+        return word_string(self.base)
+
+
+def parsed(raw: str) -> Name:
+    """The parts of a name, whatever demangler wrote it."""
+    text = raw.strip()
+    if text.endswith(("]", ".kd")):
+        text = _CLONE.sub("", text)
+    if text.startswith("_Z"):
+        text = demangled(text)
+    for spelling in _ANONYMOUS:
+        if spelling in text:
+            text = text.replace(spelling, "")
+    if "<(" in text or "lambda'" in text or ", (" in text or "[lambda" in text:
+        text = _in_one_spelling(text)
+    text = _without_return_type(text)
+    if "_0d1" in text:
+        text = _TRITON_SIGNATURE.sub("", text)
+    return Name(raw, text)
+
+
+def _in_one_spelling(text: str) -> str:
+    text = _CAST_LITERAL.sub("", text)
+    if "(instance " in text:
+        text = _NSIGHT_LAMBDA.sub(r"{lambda(\1)#\2}", text)
+    if "'lambda" in text:
+        text = _LLVM_LAMBDA.sub(lambda m: f"{{lambda({m[2]})#{int(m[1] or -1) + 2}}}", text)
+    return text
+
+
+def _without_return_type(text: str) -> str:
+    if text.startswith(("std::enable_if", "typename ", "decltype")):
+        start = text.find("::type ")
+        if start >= 0:
+            return text[start + len("::type ") :]
+    match = _RETURN_TYPE.match(text)
+    return text[match.end() :] if match else text
+
+
+def split_arguments(tail: str, limit: int = 64) -> list[str]:
+    """The top-level arguments of the template argument list that `tail` begins with, at most `limit` of them.
+
+    An angle bracket within parentheses is an operator, or closed there; it does not count.
+    """
+    if not tail.startswith("<"):
+        return []
+    arguments: list[str] = []
+    angles = rounds = 0
+    start = 1
+    for match in _BRACKET.finditer(tail):
+        sign = match[0]
+        if sign in "({[":
+            rounds += 1
+        elif sign in ")}]":
+            rounds -= 1
+        elif rounds:
+            continue
+        elif sign == "<":
+            angles += 1
+        elif sign == ">":
+            angles -= 1
+        if angles == 0 or (angles == 1 and not rounds and sign == ","):
+            arguments.append(tail[start : match.start()].strip())
+            start = match.end()
+            if angles == 0 or len(arguments) == limit:
+                return arguments
+    arguments.append(tail[start:].strip())
+    return arguments
+
+
+def word_string(identifier: str) -> str:
+    """The words of an identifier in lower case, between underscores: ``cunn_SoftMaxForward`` gives
+    ``_cunn_soft_max_forward_``.
+    """
+    return "_" + _NOT_A_WORD.sub("_", _CAMEL.sub("_", identifier).lower()).strip("_") + "_"

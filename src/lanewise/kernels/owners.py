@@ -1,0 +1,48 @@
+"""Who owns a namespace: the library that a kernel of it belongs to."""
+
+from __future__ import annotations
+
+__all__ = ["OWNERS", "owner_of"]
+
+OWNERS: dict[str, str] = {
+    "aiter": "aiter",
+    "apex": "apex",
+    "at": "aten",
+    "awq": "vllm",
+    "bitsandbytes": "bitsandbytes",
+    "c10d": "aten",
+    "ck": "composable-kernel",
+    "ck_tile": "composable-kernel",
+    "cub": "cub",
+    "cublasLt": "cublas",
+    "cudnn": "cudnn",
+    "cusparse": "cusparse",
+    "cutlass": "cutlass",
+    "deep_ep": "deepep",
+    "deep_gemm": "deepgemm",
+    "deepspeed": "deepspeed",
+    "fbgemm": "fbgemm",
+    "fbgemm_gpu": "fbgemm",
+    "flash": "flash-attention",
+    "flashinfer": "flashinfer",
+    "gptq": "vllm",
+    "marlin": "marlin",
+    "marlin_moe_wna16": "marlin",
+    "moe": "trtllm",
+    "rocprim": "rocprim",
+    "sgl_hip": "sglang",
+    "sgl_kernel": "sglang",
+    "sglang": "sglang",
+    "tensorrt_llm": "trtllm",
+    "tensorrt": "trtllm",
+    "thrust": "thrust",
+    "torchao": "torchao",
+    "transformer_engine": "transformer-engine",
+    "vision": "torchvision",
+    "vllm": "vllm",
+}
+
+
+def owner_of(root: str) -> str | None:
+    """The library that owns the namespace `root`, or None."""
+    return OWNERS.get(root)

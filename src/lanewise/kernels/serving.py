@@ -1,0 +1,243 @@
+"""Kernels of serving engines written in CUDA: vLLM, SGLang, FlashInfer, TensorRT-LLM, DeepGEMM, Marlin, bitsandbytes.
+
+Their names are plain, so the words tell the kind; this module knows the exceptions and where types and tiles stand.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lanewise.kernels.dtypes import cast, type_of
+from lanewise.kernels.kernel import Kernel
+from lanewise.kernels.lists import listed
+from lanewise.kernels.names import Name
+from lanewise.kernels.owners import owner_of
+from lanewise.kernels.words import direction_of, kind_of
+
+__all__ = ["decoded", "matches"]
+
+_ROOTS = frozenset(
+    listed(
+        "vllm sgl_kernel sglang sgl_hip flashinfer tensorrt_llm tensorrt moe deep_gemm marlin marlin_moe_wna16 awq gptq"
+        " deep_ep sgl"
+    )
+)
+_NAMED = {
+    "act_and_mul_kernel": "fused-pointwise", "act_and_mul_quant_kernel": "fused-pointwise",
+    "activation_kernel": "elementwise", "swigluoai_and_mul_kernel": "fused-pointwise",
+    "segmented_max_reduction": "quantize", "segmented_max_reduction_strided": "quantize",
+    "convert_fp8_kernel": "cast-copy", "per_token_quant_fp8_kernel": "quantize", "cvt_fp16_to_fp4": "quantize",
+    "silu_and_cvt_fp16_to_fp4": "fused-pointwise", "silu_mul_cvt_fp16_to_fp4": "fused-pointwise",
+    "advance_step_flashattn_kernel": "other", "advance_step_flashinfer_kernel": "other",
+    "apply_repetition_penalties_kernel": "elementwise", "dequantize_weights": "quantize",
+    "count_and_sort_expert_tokens_kernel": "moe", "moe_sum_kernel": "moe", "deepseek_v3_topk_kernel": "moe",
+    "get_dispatch_layout": "moe", "merge_attn_states_kernel": "attention", "cascade": "attention",
+    "kernel_mha": "attention", "indexer_k_quant_and_cache_kernel": "kv-cache",
+    "grouped_topk_fused_small_expert_count_kernel": "moe", "topKPerRowPrefill": "sort-scan",
+    "topKPerRowDecode": "sort-scan", "routingTopKExperts": "moe", "moe_fused_gate_kernel": "moe",
+}  # fmt: skip
+# Kernels of these engines that stand in no namespace.
+_PLAIN = {
+    "topkGatingSoftmax": ("moe", "vllm"), "moe_align_block_size_kernel": ("moe", "vllm"),
+    "moe_sum_kernel": ("moe", None), "fused_a_gemm_kernel": ("gemm", None), "mul_mat_q": ("gemm", "vllm"),
+    "awq_dequantize": ("quantize", "vllm"), "gemm_half_q_half_gptq_4bit_kernel": ("gemm", "vllm"),
+    "kernel_mha": ("attention", "trtllm"), "cudaCoreGemm": ("gemv", "trtllm"), "Marlin": ("gemm", "marlin"),
+    "gemm_half_q_half_kernel": ("gemm", "vllm"), "gemm_forward_4bit_cuda_m16n128k32": ("gemm", "vllm"),
+    "gemm_forward_4bit_cuda_m16nXk32": ("gemm", "vllm"), "LLGemm1_kernel": ("gemv", "vllm"),
+    "Marlin_24": ("gemm", "marlin"), "dequantize_block": ("quantize", "vllm"),
+}  # fmt: skip
+_TRTLLM = re.compile(r"(bmm|gemm|batchedGemm)_([A-Z]\w*?)_([A-Z]\w*?)_Fp32_")
+_TRTLLM_TILE = re.compile(r"_t(\d+x\d+x\d+)(?:u\d+)?_")
+_TRTLLM_STAGES = re.compile(r"_s(\d+)_")
+_TRTLLM_ARCH = re.compile(r"_sm(\d+)[af]?(?:_|$)")
+_TRTLLM_TYPE = re.compile(r"(?:Mx)?(E4m3|E2m1|E5m2|Bfloat16|Fp16|Int4|Int8|E3m2)")
+_TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat16": "bf16", "Fp16": "fp16",
+                 "Int4": "int4", "Int8": "int8", "E3m2": "fp6"}  # fmt: skip
+_BITS = re.compile(r"(\d+)(?:_|$)")
+_BITSANDBYTES = re.compile(r"k(?:Deq|Q|Opt|Precond|gemm|Int8|dequant|spmm|Percentile|Estimate|Histogram)\w*")
+_SKINNY = re.compile(r"wvSplitK|wv_splitk")
+_STATED = re.compile(rf"{_TRTLLM.pattern}|{_SKINNY.pattern}|paged_attention_")
+# (exponent bits, mantissa bits, signed) of vLLM's scalar types.
+_SCALARS = {(5, 10, 1): "fp16", (8, 7, 1): "bf16", (4, 3, 1): "fp8_e4m3", (5, 2, 1): "fp8_e5m2", (8, 23, 1): "fp32",
+            (0, 7, 1): "int8", (2, 1, 1): "fp4"}  # fmt: skip
+_INTEGER = re.compile(r"-?\d+")
+
+
+def matches(name: Name) -> bool:
+    """Whether this is a kernel of one of these engines."""
+    if name.root:
+        return name.root in _ROOTS
+    base = name.base
+    return base in _PLAIN or bool(_STATED.match(base) or _BITSANDBYTES.match(base))
+
+
+def decoded(name: Name) -> Kernel | None:
+    """The kernel of this name, or None."""
+    base = name.base
+    if name.root == "deep_gemm":
+        return _deep_gemm(name)
+    if base.startswith("Marlin") or name.root.startswith("marlin"):
+        return _marlin(name)
+    generated = _TRTLLM.match(base)
+    if generated:
+        return _trtllm_generated(name, generated)
+    if _SKINNY.match(base):
+        return Kernel(name.raw, "gemm", "vllm", dtype=type_of(name.tail[:200], integers=False))
+    if not name.root and _BITSANDBYTES.match(base):
+        return _bitsandbytes(name)
+    plain = _PLAIN.get(base) if not name.root else None
+    kind = plain[0] if plain else _NAMED.get(base) or _by_namespace(name) or kind_of(name.words)
+    if kind is None:
+        return None
+    return Kernel(
+        name.raw,
+        kind,
+        plain[1] if plain else owner_of(name.root or "vllm"),
+        dtype=_dtype(name, kind),
+        tensor_cores=_tensor_cores(name, kind),
+        direction=_direction(name, kind),
+    )
+
+
+def _by_namespace(name: Name) -> str | None:
+    """Namespaces tell what their kernels are for."""
+    for space, kind in (
+        ("::moe::", "moe"), ("moe::", "moe"), ("cutlass_kernels::", "moe"), ("::norm::", "norm"), ("::mmha::", "attention"),
+        ("::sampling::", "random"), ("::mla::", "attention"), ("::gptq::", "gemm"), ("::fused_moe", "moe"),
+        ("::quantization::", "quantize"),
+    ):  # fmt: skip
+        if (space.startswith("::") and space in name.path) or name.path.startswith(space):
+            return kind if kind_of(name.words) != "collective" else "collective"
+        if space == "cutlass_kernels::" and "::cutlass_kernels::" in name.path:
+            return kind
+    return None
+
+
+def _dtype(name: Name, kind: str) -> str | None:
+    """Of a quantisation source and target; else the first number type. vLLM's ``uint16_t`` is fp16."""
+    head = name.tail[:400]
+    if kind == "quantize":
+        types = [t for a in name.arguments[:3] if (t := type_of(a)) and not t.startswith(("int32", "int64", "bool"))]
+        small = [t for t in types[1:] if t.startswith(("fp8", "int8", "fp4"))]
+        return cast(types[0], small[0]) if small else None
+    if kind in ("other", "moe", "sort-scan", "index"):
+        return None
+    dtype = type_of(head, integers=False)
+    if dtype is None and name.root == "vllm" and "unsigned short" in head:
+        return "fp16"
+    return dtype
+
+
+def _tensor_cores(name: Name, kind: str) -> bool | None:
+    """Prefill kernels use them; decode kernels of one query a head read the cache on CUDA cores."""
+    base = name.base
+    if "mfma" in base:
+        return True
+    if kind != "attention" or "educe" in base or "erge" in base:
+        return None
+    if name.root == "flashinfer":
+        if "Prefill" in base or "MLA" in base or "POD" in base:
+            return True
+        return False if base in ("BatchDecodeWithPagedKVCacheKernel", "SingleDecodeWithKVCacheKernel") else None
+    return False if base in ("paged_attention_v1_kernel", "paged_attention_v2_kernel") else None
+
+
+def _direction(name: Name, kind: str) -> str | None:
+    """Engines that only serve run forward, but only paged attention's name says that there is no other way."""
+    if kind == "attention" and "paged_attention" in name.base:
+        return "forward"
+    return direction_of(name.words)
+
+
+def _deep_gemm(name: Name) -> Kernel:
+    """After the majors (and the scales' granularity) stand the sizes M, N, K, 0 where not compiled in, then the tile;
+    kernels for sm90 have the number of groups between.
+    """
+    base = name.base
+    arch = re.match(r"sm(\d+)", base)
+    kind = "gemm" if "gemm" in base else "attention" if "mqa_logits" in base else kind_of(name.words)
+    if kind != "gemm":
+        return Kernel(name.raw, kind, "deepgemm", arch=f"sm{arch[1]}" if arch else None)
+    numbers = [int(n[0]) for a in name.arguments if a[:1].isdigit() and (n := _INTEGER.match(a))]
+    return Kernel(
+        name.raw,
+        kind,
+        "deepgemm",
+        dtype=_deep_gemm_type(name),
+        arch=f"sm{arch[1]}" if arch else None,
+        tile=_deep_gemm_tile(base, numbers),
+        tensor_cores=True,
+    )
+
+
+def _deep_gemm_tile(base: str, numbers: list[int]) -> str | None:
+    if "hc_prenorm" in base or not base.startswith("sm"):
+        skip = 2  # sizes N and K
+    else:
+        skip = 3 + (2 if "fp8_fp4" in base else 0) + (1 if base.startswith("sm90") else 0)
+    tile = numbers[skip : skip + 3]
+    return "x".join(map(str, tile)) if len(tile) == 3 and all(tile) else None
+
+
+def _deep_gemm_type(name: Name) -> str | None:
+    """``fp8_fp4`` is a template whose arguments say the operands' types; all other names state them."""
+    if "fp8_fp4" in name.base:
+        operands = [t for a in name.arguments if "cutlass::" in a and (t := type_of(a))][:2]
+        return "+".join(dict.fromkeys(operands)) or None
+    for word, dtype in (("fp8", "fp8_e4m3"), ("bf16", "bf16"), ("tf32", "tf32")):
+        if word in name.base:
+            return dtype
+    return None
+
+
+def _marlin(name: Name) -> Kernel:
+    """Quantised weights; the first template argument is the activations' type, in newer versions as vLLM's id."""
+    first = name.arguments[0] if name.arguments else ""
+    number = re.fullmatch(r"(\d{6,})l*", first)
+    return Kernel(
+        name.raw,
+        "gemm" if name.base.startswith("Marlin") else kind_of(name.words),
+        "marlin",
+        dtype=_scalar_type(int(number[1])) if number else type_of(first, integers=False),
+        tensor_cores=True if name.base.startswith("Marlin") else None,
+    )
+
+
+def _scalar_type(number: int) -> str | None:
+    """vLLM packs a type into an integer: exponent bits, mantissa bits, sign (vllm/scalar_type.py)."""
+    return _SCALARS.get((number & 0xFF, number >> 8 & 0xFF, number >> 16 & 1))
+
+
+def _trtllm_generated(name: Name, match: re.Match[str]) -> Kernel:
+    base = name.base
+    operands = [_TRTLLM_TYPES[t] for t in _TRTLLM_TYPE.findall(match[3])]
+    tile, stages, arch = _TRTLLM_TILE.search(base), _TRTLLM_STAGES.search(base), _TRTLLM_ARCH.search(base)
+    lowered = base.lower()
+    return Kernel(
+        name.raw,
+        "gemm",
+        "trtllm",
+        dtype=_wider(operands),
+        arch=f"sm{arch[1]}" if arch else None,
+        tile=tile[1] if tile else None,
+        stages=int(stages[1]) if stages else None,
+        epilogue="swiglu" if "swiglu" in lowered else None,
+        tensor_cores=True,
+    )
+
+
+def _wider(operands: list[str]) -> str | None:
+    """With weights in fewer bits, the type of the activations."""
+    wide = [operand for operand in operands if not operand.endswith("4")]
+    return "+".join(dict.fromkeys(wide or operands)) or None
+
+
+def _bitsandbytes(name: Name) -> Kernel | None:
+    base = name.base
+    kinds = (
+        ("kOptimizer", "optimizer"), ("kPrecondition", "optimizer"), ("kPercentile", "optimizer"), ("kgemm", "gemv"),
+        ("kspmm", "gemm"), ("kHistogram", "index"), ("kEstimate", "reduction"),
+    )  # fmt: skip
+    kind = next((kind for start, kind in kinds if base.startswith(start)), "quantize")
+    dtype = type_of(name.tail[:100], integers=False) if kind != "quantize" else None
+    return Kernel(name.raw, kind, "bitsandbytes", dtype=dtype)

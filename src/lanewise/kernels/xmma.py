@@ -1,0 +1,111 @@
+"""xmma kernels of cuBLAS, cuDNN, cuSPARSELt and TensorRT.
+
+sm80_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x128x16_stage4_warpsize2x2x1_tensor16x8x8_execute_kernel_cublas
+     |    |    |      |       |   |    |
+     |    |    |      |       |   |    tile MxNxK
+     |    |    |      |       |   op(A) and op(B); of C
+     |    |    |      |       type of C
+     |    |    |      types of the multiplication and of the sum
+     |    |    types of A and B in memory
+     |    what is computed
+"""
+
+from __future__ import annotations
+
+import re
+
+from lanewise.kernels.dtypes import SHORT
+from lanewise.kernels.kernel import Kernel
+from lanewise.kernels.names import Name
+
+__all__ = ["decoded", "matches"]
+
+_START = re.compile(r"(?:trt_)?sm(\d+[af]?)_xmma_")
+_TYPE = r"(tf32|bf16|cf32|cf64|f64|f32|f16|f8|e4m3|e5m2|i8|u8|i4|i32|s32|s8|u32|b1)"
+_PAIR = re.compile(f"{_TYPE}{_TYPE}?$")
+_TILE = re.compile(r"tile(?:size)?(\d+x\d+(?:x\d+)?)")
+_STAGE = re.compile(r"stages?(\d+)")
+_LAYOUTS = frozenset(("nn", "nt", "tn", "tt"))
+_TENSOR = ("tensor", "sptensor", "warpgroupsize", "hmma", "imma", "gmma", "cgasize", "utcmma")
+_DIRECTIONS = {"fprop": "forward", "dgrad": "backward", "wgrad": "backward", "bprop": "backward"}
+# What xmma names do tell of their epilogues; bias and relu they do not.
+_EPILOGUES = {"dgelu": "dgelu", "drelu": "drelu", "bgrada": "bgrad", "bgradb": "bgrad"}
+
+
+def matches(base: str) -> bool:
+    """Whether this is an xmma name."""
+    return "_xmma_" in base[:12]
+
+
+def decoded(name: Name) -> Kernel | None:
+    """The kernel of an xmma name, or None."""
+    start = _START.match(name.base)
+    if start is None:
+        return None
+    tokens = name.base[start.end() :].lower().split("_")
+    direction = next((_DIRECTIONS[token] for token in tokens if token in _DIRECTIONS), None)
+    kind = "conv" if direction or "deconv" in tokens or "conv" in tokens else "gemm"
+    sums_parts = "split_k_kernel" in name.base
+    dtype, after = _dtype(tokens)
+    tile, stage = _TILE.search(name.base), _STAGE.search(name.base)
+    return Kernel(
+        name.raw,
+        f"{kind}-aux" if sums_parts else kind,
+        _library(name.base, kind),
+        dtype=dtype,
+        arch=f"sm{start[1]}",
+        tile=tile[1] if tile and not sums_parts else None,
+        stages=int(stage[1]) if stage and not sums_parts else None,
+        layout=_layout(tokens[after:], kind),
+        epilogue="+".join(dict.fromkeys(_EPILOGUES[t] for t in tokens if t in _EPILOGUES)) or None,
+        tensor_cores=None if sums_parts else _tensor_cores(tokens, dtype),
+        direction=direction,
+    )
+
+
+def _library(base: str, kind: str) -> str:
+    lowered = base.lower()
+    if "cusparselt" in lowered or "sparse_gemm" in lowered:
+        return "cusparselt"
+    if "cudnn" in lowered:
+        return "cudnn"
+    return "cublas" if "cublas" in lowered or kind == "gemm" else "cudnn"
+
+
+def _dtype(tokens: list[str]) -> tuple[str | None, int]:
+    """The type in which the operands are multiplied, and where the types end."""
+    for place, token in enumerate(tokens):
+        stored = _PAIR.match(token)
+        if stored is None:
+            continue
+        following = _PAIR.match(tokens[place + 1]) if place + 1 < len(tokens) else None
+        operands = following if following and following[2] else stored
+        end = place
+        while end < len(tokens) and _PAIR.match(tokens[end]):
+            end += 1
+        return SHORT.get(operands[1]), end
+    return None, 0
+
+
+def _layout(tokens: list[str], kind: str) -> str | None:
+    """Of a convolution: the layout of input and output where they agree."""
+    if not tokens:
+        return None
+    if kind == "gemm":
+        return tokens[0] if tokens[0] in _LAYOUTS else None
+    found = {_tensor_layout(token) for token in tokens[:2]}
+    return found.pop() if len(found) == 1 else None
+
+
+def _tensor_layout(token: str) -> str | None:
+    if token.startswith(("nhwc", "ndhwc")):
+        return "nhwc"
+    return "nchw" if token.startswith(("nchw", "ncdhw")) and not token.startswith("nchw4") else None
+
+
+def _tensor_cores(tokens: list[str], dtype: str | None) -> bool | None:
+    if "ffma" in tokens or "simt" in tokens:
+        return False
+    if any(token.startswith(_TENSOR) for token in tokens):
+        return True
+    return True if dtype in ("tf32", "fp8_e4m3", "fp8_e5m2") else None
