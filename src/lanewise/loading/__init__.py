@@ -92,36 +92,30 @@ def _trace(document: Document, source: Source) -> Trace:
     base = base_time(document.header)
     return Trace(
         path=source.name,
-        format=_format(document, tables),
+        format=_format(assembly),
         header=document.header,
         base_ns=0 if base is None and document.text_times else base,
         tables=tables,
-        strings=[s.strip() for s in assembly.strings],
+        strings=assembly.strings,
         lanes=lanes_of(assembly.lanes, assembly.metadata),
         inputs=assembly.inputs,
         devices=devices_of(document.header, used),
         distributed=distributed_of(document.header, source.name, notes),
         notes=notes,
-        skipped_events=no_time + sum(not d.kept for d in document.damage),
-        repaired_events=sum(d.kept for d in document.damage),
+        skipped_events=no_time + document.lost.count,
+        repaired_events=document.mended.count,
         stray_events=assembly.n_strays,
         truncated=document.truncated,
         file_bytes=source.position if source.size is None else source.size,
     )
 
 
-def _format(document: Document, tables: dict[str, Any]) -> str:
-    """Which exporter wrote the file, as far as its shape tells."""
-    if document.bare and "schemaVersion" not in document.header:
-        calls = tables.get("calls")
-        return "autograd-legacy" if calls is None else "kineto"
-    if document.bare:
-        return "kineto"
-    return "kineto-legacy" if _old_ids(tables) else "kineto"
-
-
-def _old_ids(tables: dict[str, Any]) -> bool:
-    return False
+def _format(assembly: Assembly) -> str:
+    """Which exporter wrote the file, as far as its events tell."""
+    counts = assembly.counts
+    if counts.get("no category"):
+        return "autograd-legacy"
+    return "kineto-legacy" if counts.get("old spelling") else "kineto"
 
 
 def _note_integer_times(tables: dict[str, Any], notes: list[Note]) -> None:

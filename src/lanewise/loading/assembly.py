@@ -64,7 +64,7 @@ class Assembly:
 
     def add(self, chunk: ChunkColumns) -> None:
         """Take in the next chunk."""
-        strings = self._strings.mapping(chunk.strings)
+        strings = self._strings.mapping([s.strip() for s in chunk.strings])
         lanes = self._lanes.mapping(chunk.lanes)
         inputs = self._inputs.mapping(chunk.inputs)
         base = self.n_events
@@ -175,5 +175,5 @@ def _index(value: Any) -> int:
     """A device or stream number out of a lane's id: 3, "stream 7", "GPU 0"."""
     if isinstance(value, int):
         return value if 0 <= value < 2**31 else MISSING
-    digits = "".join(c for c in str(value) if c.isdigit())
+    digits = "".join(c for c in str(value) if c in "0123456789")
     return int(digits) if digits and len(digits) < 10 else MISSING

@@ -6,17 +6,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from .columns import ChunkColumns, NeedsTextError, chunk_columns
 from .framing import Chunk
+from .mending import silent_backslash
 from .records import event_decoder, text_event_decoder
-from .repair import TRAILING, Damage, end_before, mend_chunk, silent_backslash
+from .repair import DECODE_ERRORS, TRAILING, Damage, end_before, mend_chunk
 
 __all__ = ["DecodedChunk", "decode_chunk"]
 
 # What may follow the array of events: another key of the header, the end of the document, the end of the text.
-_AFTER_EVENTS = re.compile(rb'[\s\0]*(?:,[\s\0,]*"|\}|\]\Z|\Z)')
+_AFTER_EVENTS = re.compile(rb'[\s\0]*(?:[\s\0,]*"|\}|\]\Z|[\[{]|\Z)')
 
 
 @dataclass(slots=True)
@@ -27,14 +26,14 @@ class DecodedChunk:
         columns: its events.
         text: whether timestamps were taken from their text.
         end: where in the chunk the array of events was closed; None when it goes on.
-        cut: an unfinished event at the end of a cut file.
+        rest: text at its end that gave no event: the file may be cut there, or the event go on in the next chunk.
         damage: events that were mended or given up.
     """
 
     columns: ChunkColumns
     text: bool
     end: int | None = None
-    cut: bytes = b""
+    rest: bytes = b""
     damage: list[Damage] = field(default_factory=list)
 
 
@@ -53,7 +52,7 @@ def decode_chunk(chunk: Chunk, text: bool) -> DecodedChunk:
         except NeedsTextError:
             return decode_chunk(chunk, True)
     mended = mend_chunk(chunk.data, chunk.offset, chunk.last)
-    return DecodedChunk(chunk_columns(mended.events, text=True), text, mended.end, mended.cut, mended.damage)
+    return DecodedChunk(chunk_columns(mended.events, text=True), text, mended.end, mended.rest, mended.damage)
 
 
 def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
@@ -61,7 +60,7 @@ def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
     decoder: Any = text_event_decoder if text else event_decoder
     try:
         return decoder.decode(wrapped), None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
+    except DECODE_ERRORS as why:
         trailing = TRAILING.search(str(why))
     if trailing is None:
         return None
@@ -70,5 +69,5 @@ def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
         return None
     try:
         return decoder.decode(memoryview(wrapped)[:close]), close - 1
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         return None

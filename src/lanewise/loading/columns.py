@@ -6,6 +6,7 @@ processes; `Assembly` gives them the trace's numbers.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OTHER_CATEGORY, canonical_category
+from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTHER_CATEGORY, canonical_category
 
 from .exact import exact_ns
 from .records import EXACT_FLOAT_US, NOTHING, Args, Event, TextEvent
@@ -26,6 +27,10 @@ Array = npt.NDArray[Any]
 # Marks "not there" in integer columns until they become Polars frames, where it is null.
 MISSING = -1
 _NO_ARGS = Args()
+# A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
+# that sums of durations fit into int64.
+_LONGEST_US = 366 * 86400 * 1e6
+_LANE_NUMBER = re.compile(r"-?[0-9]{1,19}\Z")
 
 
 class Numbering:
@@ -94,14 +99,14 @@ def floats(values: list[Any]) -> Array:
     """float64 of numbers; NaN for None and for what is no number."""
     try:
         return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return np.array([_float(v) for v in values], dtype=np.float64)
 
 
 def _float(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 
@@ -109,7 +114,7 @@ def triples(values: list[Any]) -> Array:
     """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
     try:
         array = np.array(values, dtype=np.int64)
-        if array.shape == (len(values), 3):
+        if array.shape == (len(values), 3) and (np.abs(array) < 2**31).all():
             return array.astype(np.int32)
     except (TypeError, ValueError, OverflowError):
         pass
@@ -118,6 +123,18 @@ def triples(values: list[Any]) -> Array:
         if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
             out[i] = value
     return out
+
+
+def _small(values: list[Any]) -> Array:
+    """int32 of numbers; MISSING for what does not fit."""
+    array = integers(values)
+    return np.where((array >= 0) & (array < 2**31), array, MISSING).astype(np.int32)
+
+
+def _ratios(values: list[Any]) -> Array:
+    """float32 of numbers; NaN for what does not fit."""
+    array = floats(values)
+    return np.where(np.abs(array) < 1e30, array, np.nan).astype(np.float32)
 
 
 def _times(events: Sequence[Event | TextEvent], text: bool) -> Array:
@@ -149,9 +166,7 @@ def _lane_part(value: Any) -> Any:
     """Lane ids as one thing: 25738 and "25738" are the same thread."""
     if isinstance(value, str):
         text = value.strip()
-        if text.lstrip("-").isdigit() and len(text) < 20:
-            return int(text)
-        return text
+        return int(text) if _LANE_NUMBER.match(text) else text
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -186,6 +201,7 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
     lane = numbers.lanes.codes([(e.pid, e.tid) for e in spans])
     cats_seen = Numbering()
     raw_cats = cats_seen.codes([e.cat if e.cat is not None else _legacy_category(e) for e in spans])
+    _count_exporter(spans, cats_seen, out)
     kinds = [canonical_category(c) for c in cats_seen.values()]
     category = np.array([CATEGORY_CODES[k] for k in kinds], dtype=np.int16)[raw_cats]
     for i, (raw, kind) in enumerate(zip(cats_seen.values(), kinds, strict=True)):
@@ -193,15 +209,14 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
             out.unknown_categories[str(raw)] = int((raw_cats == i).sum())
 
     no_duration = np.isnan(dur)
-    bad = (ts == NO_TIME) | (dur < 0)
+    bad = (ts == NO_TIME) | (dur < 0) | (dur > _LONGEST_US)
     own = category == CATEGORY_CODES["Trace"]
-    out.counts["skipped"] = int((bad & ~own).sum())
+    out.counts["skipped"] = out.counts.get("skipped", 0) + int((bad & ~own).sum())
     out.counts["no_duration"] = int((no_duration & ~bad & ~own).sum())
     keep = np.flatnonzero(~(bad | own))
-    dur_ns = np.rint(np.nan_to_num(dur, nan=0.0, posinf=0.0) * 1000.0).astype(np.int64)
     out.tables["events"] = {
         "ts": ts[keep],
-        "dur": dur_ns[keep],
+        "dur": np.rint(np.nan_to_num(dur[keep], nan=0.0) * 1000.0).astype(np.int64),
         "category": category[keep].astype(np.int8),
         "name": names[keep],
         "lane": lane[keep],
@@ -210,6 +225,16 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
         spans = [spans[i] for i in keep.tolist()]
         category = category[keep]
     _typed_tables(spans, category, numbers, out)
+
+
+def _count_exporter(spans: Sequence[Any], categories: Numbering, out: ChunkColumns) -> None:
+    """Count the events that only older exporters write so."""
+    seen = categories.values()
+    if not OLD_SPELLINGS.isdisjoint(seen):
+        out.counts["old spelling"] = sum(e.cat in OLD_SPELLINGS for e in spans)
+    without = sum(e.cat is None and _legacy_category(e) is not None for e in spans) if spans[0].cat is None else 0
+    if without:
+        out.counts["no category"] = without
 
 
 def _legacy_category(event: Any) -> str | None:
@@ -249,9 +274,9 @@ def _gpu_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
         "block_x": block[:, 0],
         "block_y": block[:, 1],
         "block_z": block[:, 2],
-        "registers": integers([a.registers for a in args]).astype(np.int32),
-        "shared_memory": integers([a.shared_memory for a in args]).astype(np.int32),
-        "occupancy": floats([a.occupancy for a in args]).astype(np.float32),
+        "registers": _small([a.registers for a in args]),
+        "shared_memory": _small([a.shared_memory for a in args]),
+        "occupancy": _ratios([a.occupancy for a in args]),
         "graph_node": integers([a.graph_node for a in args]),
     }
 
@@ -359,18 +384,20 @@ def _other_phases(events: list[Any], numbers: Numbers, out: ChunkColumns, text: 
             memory.append(e)
         else:
             out.counts[e.ph or "?"] = out.counts.get(e.ph or "?", 0) + 1
+    flows, ts = _timed(flows, text, out)
     if flows:
         out.tables["flows"] = {
-            "ts": _times(flows, text),
+            "ts": ts,
             "lane": numbers.lanes.codes([(e.pid, e.tid) for e in flows]),
             "id": integers([e.id for e in flows]),
             "end": np.array([e.ph != "s" for e in flows], dtype=np.bool_),
             "backward": np.array([e.cat == "fwdbwd" for e in flows], dtype=np.bool_),
         }
+    memory, ts = _timed(memory, text, out)
     if memory:
         args_of = [e.args or _NO_ARGS for e in memory]
         out.tables["memory"] = {
-            "ts": _times(memory, text),
+            "ts": ts,
             "lane": numbers.lanes.codes([(e.pid, e.tid) for e in memory]),
             "bytes": integers([a.memory_bytes for a in args_of]),
             "address": integers([a.address for a in args_of]),
@@ -379,3 +406,15 @@ def _other_phases(events: list[Any], numbers: Numbers, out: ChunkColumns, text: 
             "total_allocated": integers([a.total_allocated for a in args_of]),
             "total_reserved": integers([a.total_reserved for a in args_of]),
         }
+
+
+def _timed(events: list[Any], text: bool, out: ChunkColumns) -> tuple[list[Any], Array]:
+    """Those events that have a time, and their times."""
+    if not events:
+        return events, np.empty(0, dtype=np.int64)
+    ts = _times(events, text)
+    known = ts != NO_TIME
+    if known.all():
+        return events, ts
+    out.counts["skipped"] = out.counts.get("skipped", 0) + int((~known).sum())
+    return [e for e, k in zip(events, known.tolist(), strict=True) if k], ts[known]

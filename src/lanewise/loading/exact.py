@@ -9,25 +9,35 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["exact_ns", "ns_of_text"]
+__all__ = ["EARLIEST_NS", "LATEST_NS", "exact_ns", "ns_of_text"]
 
 _NONE = np.iinfo(np.int64).min
+# Times outside of these are no times, and differences of times within them fit into int64: 1933 to 2116 since the epoch.
+EARLIEST_NS, LATEST_NS = -(2**60), 2**62
+_LONGEST_TEXT = 64
+_LARGEST_EXPONENT = 20
 
 
 def ns_of_text(text: bytes) -> int | None:
-    """Whole nanoseconds of a decimal number of microseconds, rounded half up; None when it is no number."""
+    """Whole nanoseconds of a decimal number of microseconds, rounded half up; None when it is no number or no time."""
     try:
-        return int((Decimal(text.decode("ascii")) * 1000).to_integral_value(rounding="ROUND_HALF_UP"))
+        number = Decimal(text[:_LONGEST_TEXT].decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError, ValueError):
         return None
+    if not number.is_finite() or number.adjusted() > _LARGEST_EXPONENT:
+        return None
+    ns = int((number * 1000).to_integral_value(rounding="ROUND_HALF_UP"))
+    return ns if EARLIEST_NS <= ns <= LATEST_NS else None
 
 
 def exact_ns(raws: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """int64 nanoseconds of JSON numbers given as text (buffers; empty or ``null`` where there is none); the minimum of int64 where there is none.
+    """int64 nanoseconds of JSON numbers given as text (buffers; empty or ``null`` where there is none).
+
+    Where there is none, or none that fits, it is the minimum of int64.
 
     Texts of one shape (as many digits before the point, at most three after it) are converted together.
     """
-    texts = [b"" if bytes(r) == b"null" else bytes(r) for r in raws]
+    texts = [bytes(r) for r in raws]
     out = np.full(len(texts), _NONE, dtype=np.int64)
     lengths = np.array([len(t) for t in texts])
     for length in np.unique(lengths):
@@ -51,10 +61,13 @@ def _convert(
         block = digits[some]
         places = length - point - 1 if point < length else 0
         columns = np.r_[0:point, point + 1 : length]
-        if places <= 3 and len(columns) <= 16 and numeric[some][:, columns].all():
-            powers = 10 ** np.arange(len(columns) - 1, -1, -1, dtype=np.int64)
+        digits_ns = len(columns) + 3 - places
+        if places <= 3 and len(columns) and digits_ns <= 19 and numeric[some][:, columns].all():
+            powers = 10 ** np.arange(digits_ns - 1, 2 - places, -1, dtype=np.int64)
+            # With 19 digits, what begins with 5 or more is beyond the latest time, and what begins with 9 would overflow.
+            fits = block[:, 0] < ord("5") if digits_ns == 19 else np.ones(len(block), dtype=np.bool_)
             value = (block[:, columns].astype(np.int64) - ord("0")) @ powers
-            out[rows[some]] = value * 10 ** (3 - places)
+            out[rows[some]] = np.where(fits & (value <= LATEST_NS), value, _NONE)
         else:  # a sign, an exponent, more digits
             for row in rows[some]:
                 ns = ns_of_text(texts[row])

@@ -8,20 +8,35 @@ and the reader joins it with its neighbour.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["EVENT_START", "TOKEN", "Chunk", "Framer", "HeaderScan", "last_boundary"]
+__all__ = ["ANY_EVENT_START", "EVENT_START", "LARGEST_EVENT", "TOKEN", "Chunk", "Framer", "HeaderScan", "last_boundary"]
 
-_KEYS = rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts|cname"
-EVENT_START = re.compile(rb'\}[\s\0]*,[\s\0,]*(?=\{\s*"(?:' + _KEYS + rb')"\s*:)')
-TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+# The keys of an event in the Trace Event Format, any of which may come first.
+_KEYS = (
+    rb"ph|name|cat|pid|tid|ts|dur|id|args|s|bp|tts|tdur|cname|id2|bind_id|scope|sf|stack|esf|estack|"
+    rb"flow_in|flow_out|tidelta|ticount"
+)
+# Between two events there is a comma; none or several, and NUL bytes, are damage that this looks past.
+EVENT_START = re.compile(rb'\}[\s\0,]*(?=\{\s*"(?:' + _KEYS + rb')"\s*:)')
+_OBJECT_START = re.compile(rb'\}[\s\0,]*(?=\{\s*")')
+# The beginning of what may be an event, wherever it stands.
+ANY_EVENT_START = re.compile(rb'\{\s*"(?:' + _KEYS + rb')"\s*:')
+# A string without its end goes up to the end of the text, so that scanning is linear whatever the text holds.
+TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _AFTER_KEY = re.compile(rb"[\s\0]*:[\s\0]*")
+_EVENTS_KEY = re.compile(rb'"traceEvents"[\s\0]*:[\s\0]*\[')
 
 # A header is some kilobytes; process groups of large jobs and environment dumps make some megabytes.
 _LARGEST_HEADER = 256 << 20
-# Look for an event boundary in the last bytes of a block first: events are 0.2 to 2 kB, some 100 kB with large arguments.
+# Events are 0.2 to 2 kB, some 100 kB with large arguments; what has no boundary in this much text is no trace.
+LARGEST_EVENT = 256 << 20
+# Look for an event boundary in the last bytes of a block first.
 _BOUNDARY_WINDOW = 16 << 10
+# A boundary may lie across two blocks: `}`, white space, `{"tidelta":`.
+_OVERLAP = 256
 
 
 @dataclass(slots=True)
@@ -44,17 +59,22 @@ class Chunk:
         return self.wrapped[1:-1]
 
 
-def last_boundary(buffer: bytes) -> tuple[int, int] | None:
-    """(end of the last event that is followed by another, start of that other), or None."""
-    window = _BOUNDARY_WINDOW
-    while True:
-        start = max(0, len(buffer) - window)
-        found = list(EVENT_START.finditer(buffer, start))
-        if found:
-            return found[-1].start() + 1, found[-1].end()
-        if start == 0:
-            return None
-        window *= 8
+def last_boundary(buffer: bytes, begin: int = 0) -> tuple[int, int] | None:
+    """(end of the last event that is followed by another, start of that other) from `begin` on, or None.
+
+    Events that begin with a key that is not of the format are only recognised where there are no others.
+    """
+    for pattern in (EVENT_START, _OBJECT_START):
+        window = _BOUNDARY_WINDOW
+        while True:
+            start = max(begin, len(buffer) - window)
+            found = deque(pattern.finditer(buffer, start), maxlen=1)
+            if found:
+                return found[0].start() + 1, found[0].end()
+            if start == begin:
+                break
+            window *= 8
+    return None
 
 
 class HeaderScan:
@@ -65,6 +85,7 @@ class HeaderScan:
         begin: offset of the first byte after the ``[`` of the events; -1 while not found.
         bare: whether the document is an array of events with no object around it.
         header: the header's text, from ``{`` to before ``"traceEvents"``.
+        ended: whether the document ended without events.
     """
 
     def __init__(self) -> None:
@@ -78,19 +99,30 @@ class HeaderScan:
 
     def feed(self, buffer: bytes) -> bool:
         """Scan on with all bytes so far; True when the events were found or the document ended without them."""
+        begun = self._at
+        found = self._scan(buffer)
+        if self.begin < 0:
+            # Quotes that are not escaped make the scan take strings for text and text for strings.
+            scanned = len(buffer) if self.ended else self._at
+            missed = _EVENTS_KEY.search(buffer, max(0, begun - _OVERLAP), scanned)
+            if missed is not None:
+                self.begin, self.header, self.ended = missed.end(), buffer[: missed.start()], False
+                return True
+        return found
+
+    def _scan(self, buffer: bytes) -> bool:
         while match := TOKEN.search(buffer, self._at):
             token = match.group()
             if token[:1] == b'"':
-                # A string at the end of the buffer may still lack its colon.
                 after = _AFTER_KEY.match(buffer, match.end())
-                if match.end() + 64 > len(buffer) and (after is None or after.end() == len(buffer)) and self._depth == 1:
-                    if after is not None or not buffer[match.end() :].strip():
-                        return False
-                if self._depth == 1 and after is not None and self._is_key(token, match.start(), after.end(), buffer):
+                value = match.end() if after is None else after.end()
+                if value >= len(buffer):  # the string, its colon or its value may go on in the next block
+                    return False
+                if self._depth == 1 and after is not None and self._is_key(token, match.start(), value, buffer):
                     return True
             elif token in b"{[":
                 if self._depth == 0 and token == b"[":
-                    self.bare, self.begin, self.header = True, match.end(), b""
+                    self.bare, self.begin = True, match.end()
                     return True
                 self._depth += 1
             else:
@@ -122,32 +154,42 @@ class Framer:
         rest: what was read after the ``[`` of the events.
         blocks: the blocks that follow.
         offset: offset of the first byte of `rest` in the text.
+
+    Attributes:
+        too_large: whether reading stopped since no event ended within LARGEST_EVENT bytes.
     """
 
     def __init__(self, rest: bytes, blocks: Iterator[bytes], offset: int) -> None:
         self._pieces = [rest]
         self._blocks = blocks
         self._offset = offset
+        self.too_large = False
 
     def chunks(self) -> Iterator[Chunk]:
         """All chunks. The reader stops asking once it has seen the end of the events."""
-        at = self._offset
+        held = len(self._pieces[0])
         for block in self._blocks:
+            seam = self._pieces[-1][-_OVERLAP:]
             self._pieces.append(block)
-            buffer = b"".join(self._pieces)
-            cut = last_boundary(buffer)
+            held += len(block)
+            cut = last_boundary(seam + block)
             if cut is None:
-                self._pieces = [buffer]
+                if held > LARGEST_EVENT:
+                    self.too_large = True
+                    break
                 continue
-            end, start = cut
+            before = held - len(seam) - len(block)
+            end, start = before + cut[0], before + cut[1]
+            buffer = b"".join(self._pieces)
             self._pieces = [buffer[start:]]
-            yield Chunk(b"".join((b"[", memoryview(buffer)[:end], b"]")), at, last=False)
-            at += start
+            held = len(buffer) - start
+            yield Chunk(b"".join((b"[", memoryview(buffer)[:end], b"]")), self._offset, last=False)
+            self._offset += start
         wrapped = b"".join((b"[", *self._pieces, b"]"))
         self._pieces = []
-        yield Chunk(wrapped, at, last=True)
+        yield Chunk(wrapped, self._offset, last=True)
 
     @property
-    def carry(self) -> bytes:
-        """What was read and is in no chunk yet."""
-        return b"".join(self._pieces)
+    def carry(self) -> tuple[bytes, int]:
+        """What was read and is in no chunk yet, and its offset."""
+        return b"".join(self._pieces), self._offset

@@ -12,20 +12,25 @@ from lanewise.model.trace import DeviceProperties, Distributed
 
 __all__ = ["base_time", "devices_of", "distributed_of", "rank_in_name"]
 
+_INTEGER = re.compile(r"\s*-?[0-9]{1,19}\s*\Z")
 _RANK = re.compile(r"(?<![A-Za-z])rank[-_ .=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 def _integer(value: Any) -> int | None:
-    """An integer, or None for anything else."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int):
-        return value
+    """An integer of 64 bits, or None for anything else."""
+    if isinstance(value, str) and _INTEGER.match(value):
+        value = int(value)
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.strip().lstrip("-").isdigit():
-        return int(value)
-    return None
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def _count(value: Any) -> int | None:
+    """An integer that is not negative, or None."""
+    number = _integer(value)
+    return None if number is None or number < 0 else number
 
 
 def base_time(header: dict[str, Any]) -> int | None:
@@ -46,8 +51,8 @@ def devices_of(header: dict[str, Any], used: Iterable[int]) -> tuple[DevicePrope
         device = DeviceProperties(
             index=place if index is None else index,
             name=name.strip() or None if isinstance(name, str) else None,
-            sms=_integer(entry.get("numSms")),
-            memory_bytes=_integer(entry.get("totalGlobalMem")),
+            sms=_count(entry.get("numSms")),
+            memory_bytes=_count(entry.get("totalGlobalMem")),
             compute_capability=None if major is None or minor is None else (major, minor),
             properties=entry,
         )
@@ -68,8 +73,8 @@ def distributed_of(header: dict[str, Any], path: str, notes: list[Note]) -> Dist
     """Rank and world size; the header is the profiler's own word, the file's name only stands in for it."""
     info = header.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
-    rank, named = _integer(info.get("rank")), rank_in_name(path)
-    world = _integer(info.get("world_size"))
+    rank, named = _count(info.get("rank")), rank_in_name(path)
+    world = _count(info.get("world_size"))
     backend = info.get("backend")
     backend = backend if isinstance(backend, str) else None
     if rank is not None:

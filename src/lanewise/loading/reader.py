@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lanewise.errors import EmptyTraceError, NotATraceError
+import msgspec
+
+from lanewise.errors import EmptyTraceError, LoadError, NotATraceError
 from lanewise.model.notes import Note
 
 from .assembly import Assembly
 from .chunks import DecodedChunk, decode_chunk
-from .framing import TOKEN, Chunk, Framer, HeaderScan
-from .repair import Damage, mend_chunk, mend_object
+from .framing import LARGEST_EVENT, TOKEN, Chunk, Framer, HeaderScan
+from .repair import DECODE_ERRORS, Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys
 from .source import Source
 from .workers import Job, Workers
@@ -27,6 +29,7 @@ ChunkFilter = Callable[[DecodedChunk], None]
 _WORKERS_FROM_BYTES = 48 << 20  # below this, starting processes costs more than they save
 _IN_FLIGHT = 8
 _LARGEST_TAIL = 64 << 20
+_JOINED_BYTES = 256 << 10  # of the next chunk, to see whether an event goes on there
 
 
 @dataclass(slots=True)
@@ -38,7 +41,8 @@ class Document:
         assembly: the events.
         bare: whether the document was an array with no header.
         truncated: whether the end is missing.
-        damage: events mended or given up, in order.
+        mended: events that were mended.
+        lost: events that were given up.
         notes: what to know.
         text_times: whether timestamps were too large for a double.
     """
@@ -47,7 +51,8 @@ class Document:
     assembly: Assembly
     bare: bool
     truncated: bool = False
-    damage: list[Damage] = field(default_factory=list)
+    mended: Tally = field(default_factory=Tally)
+    lost: Tally = field(default_factory=Tally)
     notes: list[Note] = field(default_factory=list)
     text_times: bool = False
 
@@ -66,6 +71,7 @@ def read_document(
     Raises:
         NotATraceError: the file is something else; the message names what.
         EmptyTraceError: the file is empty or was cut before its first event.
+        LoadError: no event ends within a quarter of a gigabyte.
     """
     blocks = source.blocks()
     scan, buffer = _find_events(source, blocks)
@@ -76,7 +82,9 @@ def read_document(
     if rest is not None:
         tail = _read_tail(tail, blocks)
     _finish_header(doc, scan, tail, tail_at, cut=rest is None)
-    _note_damage(doc)
+    for tally, note in ((doc.mended, "repaired"), (doc.lost, "skipped")):
+        if tally.count:
+            doc.notes.append(Note(note, {"count": tally.count, "kinds": tally.kinds, "offset": tally.first}))
     doc.notes[:0] = source.notes
     doc.truncated = doc.truncated or source.cut
     return doc
@@ -146,16 +154,32 @@ def _read_events(
         if _rejoin(doc, decoded, chunk, pending):
             continue
         _take(doc, decoded)
+        if framer.too_large:
+            raise LoadError(
+                source.name,
+                f"no event ends within {LARGEST_EVENT >> 20} MiB from byte {chunk.offset:,} of the text on.",
+                "This is no trace, or a badly damaged one.",
+            )
         if decoded.end is not None:
-            # Chunks already cut off behind the end of the events hold what follows them.
-            rest = b",".join([chunk.data[decoded.end :], *(c.data for c, _ in pending), framer.carry])
-            return rest, chunk.offset + decoded.end
+            return _behind(chunk, decoded.end, [c for c, _ in pending], framer), chunk.offset + decoded.end
         if chunk.last:
             doc.truncated = True
-            at = chunk.offset + len(chunk.data) - len(decoded.cut)
-            doc.notes.append(Note("truncated", {"offset": at, "events": doc.assembly.n_seen}))
-            return None, at
+            end = chunk.offset + len(chunk.data)
+            doc.notes.append(Note("truncated", {"offset": end, "events": doc.assembly.n_seen}))
+            return None, end
     return None, 0
+
+
+def _behind(chunk: Chunk, end: int, later: list[Chunk], framer: Framer) -> bytes:
+    """The text behind the end of the events, also what was already cut off into later chunks."""
+    parts, at = [chunk.data[end:]], chunk.offset + len(chunk.data)
+    carry, carry_at = framer.carry
+    for text, offset in (*((c.data, c.offset) for c in later), (carry, carry_at)):
+        if text:
+            # The comma and white space between two chunks are in neither; offsets stay true.
+            parts += [b",".ljust(offset - at), text]
+            at = offset + len(text)
+    return b"".join(parts)
 
 
 def _rejoin(
@@ -164,30 +188,32 @@ def _rejoin(
     chunk: Chunk,
     pending: deque[tuple[Chunk, Job | DecodedChunk | None]],
 ) -> bool:
-    """Join a chunk whose last event is unreadable with the next one: it may have been cut within an event's arguments."""
-    if chunk.last or not pending or not decoded.damage or decoded.damage[-1].kept:
-        return False
-    last = decoded.damage[-1]
-    if last.what != "unreadable" or last.offset + len(last.text) != chunk.offset + len(chunk.data):
+    """Join a chunk whose last text gave no event with the next one: it may have been cut within an event's arguments."""
+    if chunk.last or not pending or not decoded.rest:
         return False
     follower = pending[0][0]
-    if not _joins(last.text, follower.data):
+    if len(chunk.data) > LARGEST_EVENT or not _goes_on(decoded.rest, follower.data):
         return False
     pending.popleft()
-    joined = Chunk(b"[" + chunk.data + b"," + follower.data + b"]", chunk.offset, follower.last)
+    gap = follower.offset - chunk.offset - len(chunk.data)
+    joined = Chunk(b"".join((b"[", chunk.data, b",".ljust(gap), follower.data, b"]")), chunk.offset, follower.last)
     pending.appendleft((joined, None))
     return True
 
 
-def _joins(text: bytes, follower: bytes) -> bool:
-    """Whether an unfinished piece becomes an event with the beginning of the next chunk."""
-    head = follower[: 256 << 10]
-    return not any(not d.kept and d.offset == 0 for d in mend_chunk(text + b"," + head, 0, False).damage)
+def _goes_on(rest: bytes, follower: bytes) -> bool:
+    """Whether text that gave no event becomes a sound event with the next chunk, or that does not begin with an event."""
+    head = follower[:_JOINED_BYTES]
+    if all(d.offset for d in mend_chunk(rest + b"," + head, 0, False).damage):
+        return True
+    first = mend_chunk(head, 0, False).events[:1]
+    return bool(first) and first[0].ph is None
 
 
 def _take(doc: Document, decoded: DecodedChunk) -> None:
     doc.assembly.add(decoded.columns)
-    doc.damage += decoded.damage
+    for damage in decoded.damage:
+        (doc.mended if damage.kept else doc.lost).add(damage)
 
 
 def _read_tail(tail: bytes, blocks: Iterator[bytes]) -> bytes:
@@ -215,7 +241,7 @@ def _finish_header(doc: Document, scan: HeaderScan, tail: bytes, tail_at: int, *
     if close is None:
         doc.truncated = True
         doc.notes.append(Note("unfinished", {"offset": tail_at + len(tail)}))
-        body = tail.rstrip(b" \t\r\n\0,")
+        body = _whole_members(tail)
     else:
         body = tail[: close - 1]
         if tail[close:].strip(b" \t\r\n\0"):
@@ -227,7 +253,6 @@ def _finish_header(doc: Document, scan: HeaderScan, tail: bytes, tail_at: int, *
 
 def _document_end(tail: bytes) -> int | None:
     """Offset after the brace that closes the document, in the text after its events."""
-
     depth = 1
     for match in TOKEN.finditer(tail):
         token = match.group()
@@ -240,26 +265,29 @@ def _document_end(tail: bytes) -> int | None:
     return None
 
 
-def _object(doc: Document, text: bytes) -> dict[str, Any]:
-    import msgspec
+def _whole_members(tail: bytes) -> bytes:
+    """The members of the document that were written whole before the file was cut."""
+    found = [m for m in members(b"{" + tail) if m.strip(b" \t\r\n\0")]
+    while found:
+        text = b",".join(found)
+        try:
+            msgspec.json.decode(b"{" + text + b"}")
+        except DECODE_ERRORS:
+            found.pop()
+        else:
+            return text
+        if len(found) > 1 and len(text) > _LARGEST_TAIL:
+            break
+    return b""
 
+
+def _object(doc: Document, text: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        mended = mend_object(text)
-        doc.notes.append(Note("header-damaged" if mended is None else "header-repaired"))
-        return mended or {}
+    except DECODE_ERRORS:
+        value, whole = mend_object(text)
+        doc.notes.append(Note("header-repaired" if whole else "header-damaged"))
     return value if isinstance(value, dict) else {}
-
-
-def _note_damage(doc: Document) -> None:
-    """One note for what was mended and one for what was lost, each with its kinds, count and first place."""
-    for kept, note in ((True, "repaired"), (False, "skipped")):
-        some = [d for d in doc.damage if d.kept is kept]
-        if some:
-            kinds = Counter(d.what for d in some)
-            what = ", ".join(f"{kind}: {n:,}" for kind, n in kinds.most_common(6))
-            doc.notes.append(Note(note, {"count": len(some), "what": what, "offset": some[0].offset}))
 
 
 def workers_for(source: Source) -> int:

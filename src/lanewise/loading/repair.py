@@ -1,62 +1,98 @@
 """Reading a chunk that is not sound JSON: event by event, mending what can be mended and counting what cannot.
 
-A chunk is split where events begin, whatever its strings hold, so damage stays within its event. Each piece is decoded as it
-stands, else mended step by step (encoding, control characters, backslashes, numbers, commas, quotes), else given up.
+Damage stays within its event: a piece of text goes from where an event begins to where the next one does, whatever its strings
+hold. A piece is decoded as it stands, else joined with the next ones (objects in arguments may look like events), else mended
+step by step, else given up, and reading goes on with the next event in it or after it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_right
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from .framing import EVENT_START
+from .exact import ns_of_text
+from .framing import ANY_EVENT_START, EVENT_START, TOKEN
+from .mending import mended_texts, silent_backslash
 from .records import ARGS_FIELDS, NOTHING, Args, TextEvent
 
-__all__ = ["TRAILING", "Damage", "Mended", "end_before", "mend_chunk", "mend_object", "silent_backslash"]
+__all__ = ["DECODE_ERRORS", "TRAILING", "Damage", "Mended", "Tally", "end_before", "members", "mend_chunk", "mend_object"]
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_STRING_OR_BARE = re.compile(rb'("(?:[^"\\]|\\.)*")|([^\s,:{}\[\]"]+)', re.DOTALL)
-_STRING_OR_COMMAS = re.compile(rb'("(?:[^"\\]|\\.)*")|,(?:\s*,)+|,(?=\s*[}\]])|(?<=[{\[])\s*,', re.DOTALL)
-_CONTROL = re.compile(rb"[\x00-\x1f]")
-_NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z|true\Z|false\Z|null\Z")
-_BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
-_DRIVE = re.compile(rb"(?<![A-Za-z])[A-Za-z]:\\(?![\\/])")
-_ANY_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
-_KEY_AND_QUOTE = re.compile(rb'"[^"\\\n]{1,64}"\s*:\s*"')
-_CLOSING_QUOTE = re.compile(rb'"(?=\s*(?:,\s*"[^"\\\n]{1,64}"\s*:|\}))')
-_END_OF_EVENTS = re.compile(rb'[\s\0]*(?:,[\s\0]*"|\}|\Z)')
-
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+
+_SEPARATORS = re.compile(rb"[\s\0,]*")
+# After the events: another key of the document, its end, the end of the text, or another document.
+_END_OF_EVENTS = re.compile(rb'\][\s\0]*(?:[\s\0,]*"|\}|[\[{]|\Z)')
+_EVENT_THEN_END = re.compile(rb"\}[\s\0,]*(?=" + _END_OF_EVENTS.pattern + rb")")
+_END_OF_TEXT = re.compile(rb"[\s\0]*(?:[\[{]|\Z)")
+_CLOSING = re.compile(rb"\]")
+_ONLY_BRACKETS = re.compile(rb"[\s\0,}\]]*\Z")
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
+
 _MERGE_PIECES = 16  # an event with objects in its arguments may be split; more than this many are not joined again
+_LARGEST_MENDED = 16 << 20  # what is larger is given up: mending takes many passes over the text
+_LARGEST_INNER = 64  # places within a piece where another event may begin
+_LARGEST_SEARCHED = 1 << 20
+_LARGEST_MEMBERS = 1 << 16
 
 
 @dataclass(slots=True)
 class Damage:
-    """One event that was mended or given up."""
+    """One event that was mended or given up.
+
+    Attributes:
+        offset: of its first byte in the decompressed text.
+        kept: whether it was mended.
+        kinds: what was wrong with it: keys of `lanewise.model.notes.DAMAGE`.
+    """
 
     offset: int
     kept: bool
-    what: str
-    text: bytes = b""
+    kinds: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How many events were damaged, in what ways, and where the first one is.
+
+    Attributes:
+        count: events.
+        kinds: events by kind of damage.
+        first: offset of the first one in the decompressed text; -1 when there is none.
+    """
+
+    count: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
+    first: int = -1
+
+    def add(self, damage: Damage) -> None:
+        """Count one event."""
+        self.first = damage.offset if self.first < 0 else self.first
+        self.count += 1
+        self.kinds.update(damage.kinds)
 
 
 @dataclass(slots=True)
 class Mended:
-    """What a damaged chunk gave."""
+    """What a damaged chunk gave.
+
+    Attributes:
+        events: its events, in order.
+        damage: those that were mended or given up.
+        end: where in the chunk the array of events was closed; None when it goes on.
+        rest: the last piece of text where that gave no event: the file may be cut there, or the event go on in the next chunk.
+    """
 
     events: list[TextEvent] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
-    end: int | None = None  # where in the chunk the array of events was closed
-    cut: bytes = b""  # an unfinished event at the very end
-
-
-def silent_backslash(data: bytes) -> bool:
-    r"""Whether a Windows path with single backslashes is in there: ``C:\new`` decodes, and reads as a line feed."""
-    return b"\\" in data and b":\\" in data and _DRIVE.search(data) is not None
+    end: int | None = None
+    rest: bytes = b""
 
 
 def mend_chunk(data: bytes, offset: int, last: bool) -> Mended:
@@ -65,95 +101,186 @@ def mend_chunk(data: bytes, offset: int, last: bool) -> Mended:
     Args:
         data: text of the chunk.
         offset: of its first byte in the whole text, for messages.
-        last: whether nothing follows it, so that an unfinished event at its end is a cut file.
+        last: whether nothing follows it, so that an unfinished event at its end is a cut file and no damage.
     """
-    out = Mended()
-    starts = [0, *(m.end() for m in EVENT_START.finditer(data))]
-    ends = [*(m.start() + 1 for m in EVENT_START.finditer(data)), len(data)]
-    i = 0
-    while i < len(starts):
-        taken = _piece(data, offset, starts, ends, i, out)
-        if taken == 0:  # nothing fits: give this piece up, or take it for the end of a cut file
-            piece = data[starts[i] : ends[i]]
-            if i == len(starts) - 1 and last:
-                out.cut = piece
-            elif piece.strip(b" \t\r\n\0,"):
-                out.damage.append(Damage(offset + starts[i], False, "unreadable", piece))
-            taken = 1
-        if out.end is not None:
-            break
-        i += taken
-    return out
+    return _Mender(data, offset, last).run()
 
 
-def _piece(data: bytes, offset: int, starts: list[int], ends: list[int], i: int, out: Mended) -> int:
-    """Decode the event that begins at piece `i`; how many pieces it took, 0 when it is beyond repair."""
-    piece = data[starts[i] : ends[i]]
-    for attempt in (_decoded, _mended):
-        # A sound event may have been split at objects within its arguments, so whole joins come before any mending.
-        for n in range(1, _MERGE_PIECES if attempt is _decoded else 2):
-            if i + n > len(starts):
+class _Mender:
+    """Goes through a chunk from front to back; `_at` is where reading stands."""
+
+    def __init__(self, data: bytes, offset: int, last: bool) -> None:
+        self._data, self._offset, self._last = data, offset, last
+        self._ends = [*(m.start() + 1 for m in EVENT_START.finditer(data)), len(data)]
+        self._out = Mended()
+        self._at = 0
+
+    def run(self) -> Mended:
+        data, out = self._data, self._out
+        while True:
+            separators = _SEPARATORS.match(data, self._at)
+            self._at = self._at if separators is None else separators.end()
+            if self._at >= len(data):
+                return out
+            first = data[self._at : self._at + 1]
+            if first == b"]" and _is_end(data, self._at):
+                out.end = self._at + 1
+                return out
+            if first == b"{":
+                self._event()
+            else:
+                self._rubbish()
+
+    def _event(self) -> None:
+        """Read the event that begins here, and go on after it."""
+        piece = bisect_right(self._ends, self._at)
+        end = self._ends[piece]
+        text = self._data[self._at : end]
+        found = None if silent_backslash(text) else _decoded(text)
+        if found is None and _unbalanced(text):
+            found = self._joined(piece)
+        if found is not None:
+            event, used, kinds = found
+            self._keep(event, kinds, self._at + used)
+        elif not self._mended(end) and not self._skip_to_inner_event(text):
+            self._give_up(end)
+
+    def _keep(self, event: TextEvent, kinds: tuple[str, ...], end: int) -> None:
+        if kinds and event.ph == "X" and not _timed(event):
+            self._lose("no-time")
+        else:
+            self._out.events.append(event)
+            if kinds:
+                self._out.damage.append(Damage(self._offset + self._at, True, kinds))
+        self._at = end
+
+    def _joined(self, piece: int) -> _Found | None:
+        """A sound event that was split at objects within its arguments."""
+        for end in self._ends[piece + 1 : piece + _MERGE_PIECES]:
+            text = self._data[self._at : end]
+            found = None if silent_backslash(text) else _decoded(text)
+            if found is not None:
+                return found
+        return None
+
+    def _mended(self, end: int) -> bool:
+        """Mend the event that ends here, or before the end of all events."""
+        ends = [m.start() + 1 for m in _EVENT_THEN_END.finditer(self._data, self._at, end)][:_MERGE_PIECES]
+        for stop in (*ends, end):
+            found = _mended_event(self._data[self._at : stop])
+            if found is not None:
+                self._keep(*found, stop)
+                return True
+        return False
+
+    def _skip_to_inner_event(self, text: bytes) -> bool:
+        """Give up the text before another event that begins within a piece: the brace before it may be missing."""
+        likely = 0
+        for match in islice(ANY_EVENT_START.finditer(text, 1), _LARGEST_INNER):
+            at = match.start()
+            if text[max(0, at - 64) : at].rstrip(b" \t\r\n\0")[-1:] == b":":
+                continue  # an event's arguments
+            found = _decoded(text[at : at + _LARGEST_SEARCHED])
+            if found is not None and found[0].ph is not None:
+                likely = at
                 break
-            joined = piece if n == 1 else data[starts[i] : ends[i + n - 1]]
-            found = attempt(joined)
-            if found is None:
-                if attempt is _decoded and n == 1 and not _unbalanced(joined):
-                    break
-                continue
-            event, how, used = found
-            out.events.append(event)
-            if how:
-                out.damage.append(Damage(offset + starts[i], True, how))
-            if used is not None:
-                _after_event(data, starts[i] + used, out, offset)
-            return n
-    if piece.lstrip(b" \t\r\n\0,")[:1] == b"]":
-        out.end = starts[i] + data[starts[i] :].index(b"]") + 1
-        return 1
-    return 0
+            if match.group()[1:].lstrip()[:4] == b'"ph"':  # as Kineto's events begin: perhaps one to be mended
+                likely = likely or at
+        if likely:
+            self._lose("unreadable")
+            self._at += likely
+        return bool(likely)
+
+    def _give_up(self, end: int) -> None:
+        data = self._data
+        if end == len(data):
+            close = next((m.end() for m in _EVENT_THEN_END.finditer(data, self._at) if _is_end(data, m.end())), None)
+            if close is None:
+                self._out.rest = data[self._at :]
+            else:
+                end = close
+        if not (self._last and end == len(data)):
+            self._lose("unreadable")
+        self._at = end
+
+    def _rubbish(self) -> None:
+        """Skip what is no event, up to the next event or the end of the events."""
+        data = self._data
+        event = ANY_EVENT_START.search(data, self._at)
+        stop = len(data) if event is None else event.start()
+        closings = (m.start() for m in _CLOSING.finditer(data, self._at, stop))
+        stop = next((at for at in closings if _is_end(data, at)), stop)
+        text = data[self._at : stop]
+        if stop == len(data):
+            self._out.rest = text
+        # Brackets may be left of an event that was given up; an unfinished word at the end of a cut file is no event.
+        if not _ONLY_BRACKETS.match(text) and not (self._last and stop == len(data)):
+            self._lose("rubbish")
+        self._at = stop
+
+    def _lose(self, kind: str) -> None:
+        self._out.damage.append(Damage(self._offset + self._at, False, (kind,)))
+
+
+_Found = tuple[TextEvent, int, tuple[str, ...]]  # event, bytes used, kinds of damage
 
 
 def _unbalanced(piece: bytes) -> bool:
     return piece.count(b"{") > piece.count(b"}")
 
 
-def _after_event(data: bytes, at: int, out: Mended, offset: int) -> None:
-    """What stands after an event's closing brace within its piece: the end of the array, or rubbish."""
-    rest = data[at:].lstrip(b" \t\r\n\0,")
-    if rest[:1] == b"]":
-        close = len(data) - len(rest) + 1
-        if _END_OF_EVENTS.match(data, close):
-            out.end = close
-            return
-    if rest:
-        out.damage.append(Damage(offset + at, False, "rubbish between events", rest[:200]))
+def _timed(event: TextEvent) -> bool:
+    """Whether an event has a start, and no duration below 0."""
+    return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or event.dur >= 0)
 
 
-def _decoded(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
-    """(event, how it was mended, bytes used where not all) for sound text."""
-    if silent_backslash(piece):
-        return None
-    return _decode_prefix(piece)
+def _is_end(data: bytes, at: int) -> bool:
+    """Whether the bracket at `at` closes the events, and not a list in the arguments of an event that was given up.
+
+    What follows the events closes the document, and then nothing or another document follows.
+    """
+    if not _END_OF_EVENTS.match(data, at):
+        return False
+    depth = 1
+    for token in islice(TOKEN.finditer(data, at + 1), _LARGEST_SEARCHED):
+        depth += (token.group() in b"{[") - (token.group() in b"}]")
+        if depth == 0:
+            return _END_OF_TEXT.match(data, token.end()) is not None
+    return True
 
 
-def _decode_prefix(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
+def _decoded(text: bytes) -> _Found | None:
+    """The event at the beginning of sound text."""
     try:
-        return msgspec.json.decode(piece, type=TextEvent), "", None
+        return msgspec.json.decode(text, type=TextEvent), len(text), ()
     except msgspec.ValidationError:
-        return _coerced(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as why:
-        trailing = TRAILING.search(str(why))
-    used = None if trailing is None else end_before(piece, int(trailing.group(1)), b"}")
+        used = _value_end(text)
+    except DECODE_ERRORS as why:
+        used = _end_by(why, text)
     if used is None:
         return None
-    stripped = piece[:used]
+    text = text[:used]
     try:
-        return msgspec.json.decode(stripped, type=TextEvent), "", len(stripped)
+        return msgspec.json.decode(text, type=TextEvent), used, ()
     except msgspec.ValidationError:
-        found = _coerced(stripped)
-        return None if found is None else (found[0], found[1], len(stripped))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = _coerced(text)
+        return None if found is None else (found[0], used, found[1])
+    except DECODE_ERRORS:
         return None
+
+
+def _value_end(text: bytes) -> int | None:
+    """Where the object ends that text begins with."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except DECODE_ERRORS as why:
+        return _end_by(why, text)
+    return len(text)
+
+
+def _end_by(why: Exception, text: bytes) -> int | None:
+    trailing = TRAILING.search(str(why))
+    return None if trailing is None else end_before(text, int(trailing.group(1)), b"}")
 
 
 def end_before(text: bytes, reported: int, closing: bytes) -> int | None:
@@ -169,36 +296,51 @@ def end_before(text: bytes, reported: int, closing: bytes) -> int | None:
     return None
 
 
-def _coerced(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
+def _mended_event(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
+    """The event in damaged text after as few mending steps as it takes; all of the text must belong to it."""
+    if len(text) > _LARGEST_MENDED:
+        return None
+    for mended, kinds in mended_texts(text):
+        found = None if silent_backslash(mended) else _decoded(mended)
+        if found is not None and not mended[found[1] :].strip(b" \t\r\n\0,"):
+            return found[0], tuple(dict.fromkeys((*kinds, *found[2])))
+    return None
+
+
+def _coerced(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
     """An event whose fields have unusual types: what fits is kept."""
     try:
-        loose: Any = msgspec.json.decode(piece)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    if not isinstance(loose, dict):
+        fields: Any = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        loose: dict[str, Any] = {
+            key: msgspec.json.decode(raw)
+            for key, raw in fields.items()
+            if key in ("ph", "cat", "name", "pid", "tid", "id", "ts", "dur", "args")
+        }
+    except DECODE_ERRORS:
         return None
     event, odd = TextEvent(), False
     for key in ("ph", "cat", "name", "pid", "tid", "id"):
         value = loose.get(key)
-        if value is not None and not isinstance(value, str | int | float):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
             value, odd = None, True
         if key in ("ph", "cat", "name") and value is not None and not isinstance(value, str):
             value = str(value)
         setattr(event, key, value)
-    ts, dur = _as_number(loose.get("ts")), _as_number(loose.get("dur"))
+    # The text of a number, so that it stays exact; also out of a string.
+    ts, dur = (_number_text(loose.get(key), fields.get(key)) for key in ("ts", "dur"))
     event.ts = msgspec.Raw(ts.encode()) if ts is not None else NOTHING
-    event.dur = float(dur) if dur is not None else None
+    event.dur = None if dur is None else float(dur)
     event.args = _coerced_args(loose.get("args"))
     odd = odd or (loose.get("args") is not None and event.args is None)
-    return event, "unusual types" if odd else "", None
+    odd = odd or any(got is None and loose.get(key) is not None for key, got in (("ts", ts), ("dur", dur)))
+    return event, ("types",) if odd else ()
 
 
-def _as_number(value: Any) -> str | None:
-    """A number's text, also out of a string."""
-    if isinstance(value, bool) or value is None:
+def _number_text(value: Any, raw: msgspec.Raw | None) -> str | None:
+    if isinstance(value, bool) or value is None or raw is None:
         return None
-    text = str(value).strip()
-    return text if _NUMBER.match(text.encode()) and text[:1] not in "tfn" else None
+    text = value.strip() if isinstance(value, str) else bytes(raw).decode("ascii", "replace").strip()
+    return text if _NUMBER.match(text) else None
 
 
 def _coerced_args(loose: Any) -> Args | None:
@@ -215,116 +357,58 @@ def _coerced_args(loose: Any) -> Args | None:
             setattr(args, name, value)
         elif name in ("call_stack", "collective", "dtype", "group_name", "group_text", "sync_kind"):
             setattr(args, name, value if isinstance(value, str) else None)
-        elif isinstance(value, int | float | str):
+        elif isinstance(value, int | float | str) and not isinstance(value, bool):
             setattr(args, name, value)
     return args
 
 
-# ---------------------------------------------------------------- mending, one kind of damage a function
+# ---------------------------------------------------------------- a damaged header
 
 
-def _utf8(piece: bytes) -> bytes:
-    return piece.decode("utf-8", "replace").encode("utf-8")
-
-
-def _controls(piece: bytes) -> bytes:
-    def escaped(match: re.Match[bytes]) -> bytes:
-        return _CONTROL.sub(lambda c: b"\\u%04x" % c.group()[0], match.group())
-
-    return _STRING.sub(escaped, piece).replace(b"\0", b" ")
-
-
-def _backslashes(piece: bytes) -> bytes:
-    """Backslashes that were meant as themselves: all of a string's, where one of them is no escape and none is doubled."""
-
-    def doubled(match: re.Match[bytes]) -> bytes:
-        text = match.group()
-        if _DRIVE.search(text) or (_BAD_ESCAPE.search(text) and b"\\\\" not in text):
-            inside = _ANY_ESCAPE.sub(lambda m: m.group() if m.group(1) in b'"\\' else b"\\" + m.group(), text[1:-1])
-            return b'"' + inside + b'"'
-        return _BAD_ESCAPE.sub(rb"\\\\", text)
-
-    return _STRING.sub(doubled, piece)
-
-
-def _numbers(piece: bytes) -> bytes:
-    """inf, nan, N/A, -1.-660, ... are no numbers: they become null."""
-
-    def fixed(match: re.Match[bytes]) -> bytes:
-        bare = match.group(2)
-        return match.group() if bare is None or _NUMBER.match(bare) else b"null"
-
-    return _STRING_OR_BARE.sub(fixed, piece)
-
-
-def _commas(piece: bytes) -> bytes:
-    def fixed(match: re.Match[bytes]) -> bytes:
-        if match.group(1) is not None:
-            return match.group()
-        follows = piece[match.end() : match.end() + 64].lstrip()[:1]
-        return b"," if match.group().count(b",") > 1 and follows not in (b"}", b"]") else b""
-
-    return _STRING_OR_COMMAS.sub(fixed, piece)
-
-
-def _quotes(piece: bytes) -> bytes:
-    """Quotes inside a string value: the value goes on until a quote that the next key or the closing brace follows."""
-    out, at = [], 0
-    while match := _KEY_AND_QUOTE.search(piece, at):
-        out.append(piece[at : match.end()])
-        close = _CLOSING_QUOTE.search(piece, match.end())
-        if close is None:
-            at = match.end()
-            break
-        inside = piece[match.end() : close.start()]
-        if inside[-1:] == b"\\" and inside[-2:-1] != b"\\":
-            inside += b"\\"  # a Windows path that ends in a backslash
-        out.append(re.sub(rb'(?<!\\)"', rb'\\"', inside))
-        at = close.start()
-        out.append(b'"')
-        at += 1
-    out.append(piece[at:])
-    return b"".join(out)
-
-
-_STEPS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
-    ("bytes that are not UTF-8", _utf8),
-    ("raw control characters", _controls),
-    ("backslashes that are no escapes", _backslashes),
-    ("numbers that are none", _numbers),
-    ("stray commas", _commas),
-    ("unescaped quotes", _quotes),
-)
-
-
-def _mended(piece: bytes) -> tuple[TextEvent, str, int | None] | None:
-    """The event after as few mending steps as it takes; a step is named only when it changed something."""
-    text, how = piece, []
-    for what, step in _STEPS:
-        changed = step(text)
-        if changed == text:
-            continue
-        text = changed
-        how.append(what)
-        found = None if silent_backslash(text) else _decode_prefix(text)
-        if found is not None:
-            event, _, used = found
-            # Offsets moved with the mending: find the end of the array from the back of the original.
-            at = None if used is None else len(piece) - (len(text) - used)
-            return event, ", ".join(how), at
-    found = _decode_prefix(_controls(_quotes(_utf8(piece))))
-    if found is not None:
-        return found[0], "unescaped quotes", None if found[2] is None else len(piece)
-    return None
-
-
-def mend_object(text: bytes) -> dict[str, Any] | None:
-    """A JSON object (a trace's header) out of damaged text, or None."""
-    for step in (None, *(s for _, s in _STEPS)):
-        text = text if step is None else step(text)
+def mend_object(text: bytes) -> tuple[dict[str, Any], bool]:
+    """(members of a damaged JSON object, whether all of them could be read)."""
+    for mended, _ in mended_texts(text):
         try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = msgspec.json.decode(mended)
+        except DECODE_ERRORS:
             continue
-        return value if isinstance(value, dict) else None
-    return None
+        if isinstance(value, dict):
+            return value, True
+    return _readable_members(text), False
+
+
+def _readable_members(text: bytes) -> dict[str, Any]:
+    """Those members of a damaged object that can be read by themselves."""
+    out: dict[str, Any] = {}
+    for member in members(text)[:_LARGEST_MEMBERS]:
+        for candidate, _ in ((b"{" + member + b"}", ()), *mended_texts(b"{" + member + b"}")):
+            try:
+                value = msgspec.json.decode(candidate)
+            except DECODE_ERRORS:
+                continue
+            if isinstance(value, dict):
+                out.update(value)
+                break
+    return out
+
+
+def members(text: bytes) -> list[bytes]:
+    """The texts ``"key": value`` of an object's members: cut at its own commas. An unfinished last one is among them."""
+    out, depth, begin, at = [], 0, 0, 0
+    while match := _MEMBER_TOKEN.search(text, at):
+        token, at = match.group(), match.end()
+        if token in (b"{", b"["):
+            depth += 1
+            begin = at if depth == 1 else begin
+        elif token in (b"}", b"]"):
+            depth -= 1
+        if depth == 0 or (depth == 1 and token == b","):
+            out.append(text[begin : match.start()])
+            begin = at
+        if depth == 0:
+            return out
+    out.append(text[begin:])
+    return out
+
+
+_MEMBER_TOKEN = re.compile(TOKEN.pattern + rb"|,", re.DOTALL)

@@ -57,6 +57,8 @@ def kind_of_bytes(head: bytes) -> tuple[str, str] | None:
             "a Python pickle, such as a CUDA memory snapshot, not a JSON trace",
             "Name the trace that torch.profiler exported.",
         )
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "text in UTF-16, as a redirection in Windows PowerShell writes", "Save it as UTF-8."
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if not text:
         return "blank: nothing but spaces", "Record the trace again."

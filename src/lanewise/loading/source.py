@@ -30,6 +30,7 @@ TraceSource = str | os.PathLike[str] | IO[bytes]
 # cost time per block; between 1 and 16 MiB the speed differs by less than 3 %.
 BLOCK_BYTES = 4 << 20
 _COMPRESSED_BYTES = 1 << 20
+_PIECE_BYTES = 2 << 10
 _GZIP = b"\x1f\x8b"
 
 
@@ -63,18 +64,26 @@ class Source:
             self._stream.close()
 
     def _read(self, n: int) -> bytes:
-        try:
-            data: Any = self._stream.read(n)
-        except OSError as why:
-            raise LoadError(self.name, f"cannot be read ({why.strerror or why}).") from why
-        if isinstance(data, str):
-            raise UsageError(self.name, "the file object yields text.", "Open it in binary mode ('rb').")
-        self.position += len(data)
-        return bytes(data)
+        """The next n bytes; fewer only at the end, however little a pipe gives at a time."""
+        parts, missing = [], n
+        while missing > 0:
+            try:
+                data: Any = self._stream.read(missing)
+            except Exception as why:  # file objects and file systems of others raise what they like
+                fact = getattr(why, "strerror", None) or str(why) or type(why).__name__
+                raise LoadError(self.name, f"cannot be read ({fact}).") from why
+            if isinstance(data, str):
+                raise UsageError(self.name, "the file object yields text.", "Open it in binary mode ('rb').")
+            if not data:
+                break
+            parts.append(bytes(data))
+            missing -= len(data)
+        self.position += n - missing
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def blocks(self) -> Iterator[bytes]:
         """The decompressed content in blocks of at most about BLOCK_BYTES; raises EmptyTraceError for an empty input."""
-        first = self._read(_COMPRESSED_BYTES)
+        first = self._read(min(_COMPRESSED_BYTES, BLOCK_BYTES))
         if not first:
             raise EmptyTraceError(
                 self.name,
@@ -83,7 +92,7 @@ class Source:
             )
         if first[:2] == _GZIP:
             self.compressed = True
-            yield from self._inflated(first)
+            yield from _gathered(self._inflated(first))
             return
         yield first
         while block := self._read(BLOCK_BYTES):
@@ -91,34 +100,58 @@ class Source:
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:
         """Members of a gzip stream one after the other; what still inflates of a damaged one is kept."""
-        member = _inflater.decompressobj(31)
+        member, at = _inflater.decompressobj(31), 0
         while data:
+            # In small pieces: a piece with an error in it gives nothing.
+            piece = data[at : at + _PIECE_BYTES]
             try:
-                block = member.decompress(data, BLOCK_BYTES)
+                yield member.decompress(piece, BLOCK_BYTES)
+                while member.unconsumed_tail:
+                    yield member.decompress(member.unconsumed_tail, BLOCK_BYTES)
             except Exception as why:  # noqa: BLE001  zlib.error or isal's own, which share no base class
                 self.cut = True
-                at = self.position - len(data)
-                self.notes.append(Note("gzip-damaged", {"offset": at, "why": str(why)}))
+                offset = self.position - len(data) + at
+                self.notes.append(Note("gzip-damaged", {"offset": offset, "why": str(why)}))
                 return
-            if block:
-                yield block
-            data = member.unconsumed_tail
+            at += len(piece)
             if member.eof:
-                data = member.unused_data or self._read(_COMPRESSED_BYTES)
-                data = data.lstrip(b"\0")  # padding of tapes and block devices
-                if data[:2] != _GZIP:
-                    if data:
-                        self.notes.append(Note("gzip-trailing", {}))
+                data = self._next_member(member.unused_data + data[at:])
+                member, at = _inflater.decompressobj(31), 0
+                if not data:
                     return
-                member = _inflater.decompressobj(31)
-            elif not data:
-                data = self._read(_COMPRESSED_BYTES)
-        rest = member.flush()
-        if rest:
-            yield rest
+            elif at == len(data):
+                data, at = self._read(_COMPRESSED_BYTES), 0
+        yield member.flush()
         if not member.eof:
             self.cut = True
             self.notes.append(Note("gzip-cut", {"offset": self.position}))
+
+    def _next_member(self, data: bytes) -> bytes:
+        """What follows a member, from the beginning of the next one; nothing where there is none."""
+        while len(data := data.lstrip(b"\0")) < 2:  # padding of tapes and block devices
+            more = self._read(_COMPRESSED_BYTES)
+            if not more:
+                break
+            data += more
+        if data[:2] == _GZIP:
+            return data
+        if data:
+            self.notes.append(Note("gzip-trailing", {}))
+        return b""
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Small pieces joined to blocks."""
+    parts: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        parts.append(piece)
+        size += len(piece)
+        if size >= BLOCK_BYTES:
+            yield b"".join(parts)
+            parts, size = [], 0
+    if size:
+        yield b"".join(parts)
 
 
 def open_source(source: TraceSource) -> Source:
@@ -136,10 +169,13 @@ def open_source(source: TraceSource) -> Source:
         return Source(str(getattr(source, "name", "<file object>")), source, None, close=False)
     text = os.fspath(source)
     if text == "-":
+        if sys.stdin is None:
+            raise LoadError("<stdin>", "standard input is closed.", "Name a file.")
         return Source("<stdin>", sys.stdin.buffer, None, close=False)
-    if "://" in text and not Path(text).exists():
+    text = os.fsencode(text).decode("utf-8", "replace")  # names that are not UTF-8 would fit into no report
+    if "://" in text and not Path(source).exists():
         return _open_url(text)
-    path = Path(text)
+    path = Path(source)
     if path.is_dir():
         found = sorted(p.name for p in path.iterdir() if p.name.endswith((".json", ".json.gz")))
         hint = f"It holds {len(found)} JSON files, for example {found[0]}: name one." if found else "Name a trace file."
@@ -148,8 +184,8 @@ def open_source(source: TraceSource) -> Source:
         stream = path.open("rb")
     except FileNotFoundError:
         raise LoadError(text, "no such file.", _near_names(path)) from None
-    except OSError as why:
-        raise LoadError(text, f"cannot be opened ({why.strerror}).") from why
+    except (OSError, ValueError) as why:  # ValueError: a NUL byte in the name
+        raise LoadError(text, f"cannot be opened ({getattr(why, 'strerror', None) or why}).") from why
     size = path.stat().st_size if path.is_file() else None
     return Source(text, stream, size, close=True)
 
@@ -173,7 +209,7 @@ def _open_url(url: str) -> Source:
     open_url: Callable[..., Any] = fsspec.open
     try:
         stream: IO[bytes] = open_url(url, "rb").open()
-    except (OSError, ValueError, ImportError) as why:
+    except Exception as why:  # each file system has errors of its own
         raise LoadError(url, f"cannot be opened ({why}).") from why
     size = getattr(stream, "size", None)
     return Source(url, stream, size if isinstance(size, int) else None, close=True)

@@ -18,7 +18,8 @@ from .framing import Chunk
 
 __all__ = ["Job", "Workers"]
 
-_CODE = "from lanewise.loading.workers import serve_stdin; serve_stdin()"
+# A worker finds its modules where this process does.
+_CODE = "import sys; sys.path[:] = {path!r}; from lanewise.loading.workers import serve_stdin; serve_stdin()"
 
 
 class Job:
@@ -50,12 +51,15 @@ class Workers:
         self._waiting = 0
         self._lock = threading.Lock()
         for _ in range(n):
-            process = subprocess.Popen(
-                [sys.executable, "-c", _CODE],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            try:
+                process = subprocess.Popen(
+                    [sys.executable, "-c", _CODE.format(path=sys.path)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+            except (OSError, ValueError):  # no interpreter to start, or no process left: this one decodes alone
+                break
             self._processes.append(process)
             threading.Thread(target=self._serve, args=(process,), daemon=True).start()
 
@@ -77,7 +81,7 @@ class Workers:
             try:
                 _send(process.stdin, (job.chunk, job.text))
                 job.finish(_receive(process.stdout))
-            except (OSError, EOFError, pickle.UnpicklingError):
+            except Exception:  # noqa: BLE001  whatever ails the worker, the chunk is decoded by who waits for it
                 job.finish(None)
             with self._lock:
                 self._waiting -= 1

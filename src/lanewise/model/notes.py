@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,6 +53,25 @@ NOTES = Catalog(
 )
 
 
+# What was wrong with a damaged event.
+DAMAGE = Catalog(
+    "notes",
+    {
+        "encoding": "bytes that are not UTF-8",
+        "controls": "raw control characters",
+        "backslashes": "backslashes that are no escapes",
+        "numbers": "numbers that are none",
+        "commas": "stray commas",
+        "quotes": "unescaped quotes",
+        "types": "fields of an unusual type",
+        "unreadable": "unreadable",
+        "rubbish": "no event at all",
+        "no-time": "no start, or a duration below 0",
+    },
+    table="damage",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """One thing to know.
@@ -66,4 +86,8 @@ class Note:
 
     def text(self, lang: str = "en") -> str:
         """The note in words."""
-        return NOTES(self.id, lang, **self.slots)
+        slots = dict(self.slots)
+        kinds = slots.pop("kinds", None)
+        if kinds is not None:
+            slots["what"] = ", ".join(f"{DAMAGE(kind, lang)}: {n:,}" for kind, n in Counter(kinds).most_common(6))
+        return NOTES(self.id, lang, **slots)

@@ -10,6 +10,7 @@ __all__ = [
     "CATEGORY_CODES",
     "CATEGORY_NAMES",
     "GPU_CATEGORIES",
+    "OLD_SPELLINGS",
     "OTHER_CATEGORY",
     "TABLES",
     "Category",
@@ -34,6 +35,8 @@ class Category:
 
 
 OTHER_CATEGORY: Final = "other"
+# As torch 1.8 to 1.11 wrote categories.
+OLD_SPELLINGS: Final = frozenset({"Operator", "Runtime", "Kernel", "Memcpy", "Memset", "Python"})
 
 CATEGORIES: Final[dict[str, Category]] = {
     "cpu_op": Category(
