@@ -161,17 +161,22 @@ def _finding(context: Context, p: _Priced, step_ns: float | None, lang: str) -> 
         title=title,
         text=text,
         fix=fix,
-        cost_us_per_step=us(p.draft.cost_ns),
-        saving_us_per_step=us(p.saving_ns) if not p.draft.good else None,
-        share_ratio=None if p.draft.good or p.saving_ns is None or not step_ns else round(p.saving_ns / step_ns, 4),
+        cost_us_per_step=us(_plain(p.draft.cost_ns)),
+        saving_us_per_step=us(_plain(p.saving_ns)) if not p.draft.good else None,
+        share_ratio=None if p.draft.good or p.saving_ns is None or not step_ns else round(float(p.saving_ns) / step_ns, 4),
         confidence=p.draft.confidence,
         evidence=evidence_of(context.trace, p.draft.evidence),
-        saving_low_us_per_step=us(p.low_ns),
-        saving_high_us_per_step=us(p.high_ns),
+        saving_low_us_per_step=us(_plain(p.low_ns)),
+        saving_high_us_per_step=us(_plain(p.high_ns)),
         good=p.draft.good,
         where=p.draft.where,
         folded=p.folded,
     )
+
+
+def _plain(ns: float | None) -> float | None:
+    """A Python number: rules compute with NumPy, whose scalars JSON does not know."""
+    return None if ns is None else float(ns)
 
 
 def evidence_of(trace: Trace, events: Any) -> list[Evidence]:

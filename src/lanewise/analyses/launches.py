@@ -104,7 +104,25 @@ def launches(trace: Trace) -> Launches:
         launch[hit] = unique_rows[place[hit]]
     counts = np.bincount(launch[launch >= 0], minlength=len(call)).astype(np.int32)
     kind = _kinds(trace, by_name[candidates], launch, len(call))
-    return Launches(call, kind, _owners(trace, call, candidates), counts, launch, ~usable)
+    real = ~_started_nothing(trace, call, kind, counts)
+    number = np.cumsum(real, dtype=np.int32) - 1
+    launch[launch >= 0] = number[launch[launch >= 0]]
+    owners = _owners(trace, call, candidates)
+    return Launches(call[real], kind[real], owners[real], counts[real], launch, ~usable)
+
+
+def _started_nothing(trace: Trace, call: Array, kind: Array, counts: Array) -> Array:
+    """Which calls had nothing to do: copies and memsets of 0 bytes, which libraries make freely.
+
+    They leave no GPU record and return at once. A call that gives the GPU work takes microseconds, so one without a record
+    that took less than half of the shortest that has one started nothing; its record was not lost.
+    """
+    linked = counts > 0
+    if not linked.any():
+        return np.zeros(len(call), dtype=np.bool_)
+    shortest = trace.dur[call[linked]].min()
+    sized = np.isin(kind, [LAUNCH_KINDS.index("copy"), LAUNCH_KINDS.index("memset")])
+    return ~linked & sized & (2 * trace.dur[call] < shortest)
 
 
 def _kinds_by_name(trace: Trace) -> Array:

@@ -52,7 +52,7 @@ class Change:
         cpu: CPU time that goes: (starts, ends), disjoint, as recorded.
         waits: events of blocking calls that would not wait.
         aside: rows of `gpu_ops` that would run beside the others, on another stream.
-        extra_cpu_ns: CPU time per step that comes instead, outside the profiler.
+        extra_cpu_ns: CPU time per step that comes instead, outside the profiler; below 0, what goes evenly all over the step.
     """
 
     gpu: dict[int, int] = field(default_factory=dict)
@@ -176,9 +176,11 @@ class Replay:
             with np.errstate(divide="ignore", invalid="ignore"):
                 part = np.where(raw > 0, np.minimum(gone / np.maximum(raw, 1), 1), 0)
             own = own * (1 - part)
-        if change.extra_cpu_ns:
+        if change.extra_cpu_ns > 0:
             firsts = np.flatnonzero(np.r_[True, np.diff(c.step_of) != 0])
             own[firsts] += change.extra_cpu_ns
+        elif change.extra_cpu_ns < 0 and own.sum() > 0:
+            own *= max(0.0, 1 + change.extra_cpu_ns * self.steps / float(own.sum()))
         return own
 
     def _run(self, work: Array, change: Change) -> float:

@@ -9,7 +9,18 @@ from .base import Rule
 __all__ = ["RULE_MODULES", "rules"]
 
 # Module names; ids are the same with dashes.
-RULE_MODULES: tuple[str, ...] = ()
+RULE_MODULES: tuple[str, ...] = (
+    "autograd_in_inference",
+    "collective_wait",
+    "compile_overhead",
+    "exposed_communication",
+    "graph_breaks",
+    "graph_input_copies",
+    "incomplete_trace",
+    "profiler_overhead",
+    "recompilation",
+    "unfused_optimizer",
+)
 
 
 def rules() -> tuple[Rule, ...]:

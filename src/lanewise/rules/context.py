@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from lanewise.analyses.replay import Replay, replay
 from lanewise.analyses.steps import Steps, steps
 from lanewise.devices import Device, find_device
 from lanewise.kernels import Kernel, decode
+from lanewise.model.intervals import Intervals, union
 from lanewise.model.nesting import Nesting
 from lanewise.model.trace import Trace
 from lanewise.work import Work, estimate
@@ -174,6 +176,31 @@ class Context:
         wanted = set(names)
         rows = self.trace.rows("cpu_op", "user_annotation")
         return rows[self.trace.names_where(lambda s: s in wanted)[self.trace.name[rows]]]
+
+    def events_matching(self, pattern: re.Pattern[str], *categories: str) -> Array:
+        """Events of some categories (CPU ops and annotations by default) whose name a pattern finds."""
+        rows = self.trace.rows(*(categories or ("cpu_op", "user_annotation")))
+        return rows[self.trace.names_where(lambda s: pattern.search(s) is not None)[self.trace.name[rows]]]
+
+    def intervals(self, events: Array) -> Intervals:
+        """Time that some events cover, as disjoint intervals."""
+        events = np.asarray(events, dtype=np.int64)
+        return union(self.trace.ts[events], self.trace.end[events])
+
+    def inside(self, events: Array) -> Array:
+        """Events of `tree` that begin within some events of their lane (those events themselves too)."""
+        chosen = np.zeros(len(self.tree.events), dtype=np.bool_)
+        chosen[self.place[np.asarray(events, dtype=np.int64)]] = True
+        for level in self.tree.levels()[1:]:
+            chosen[level] |= chosen[self.tree.parent[level]]
+        return self.tree.events[chosen]
+
+    def launched_in(self, events: Array) -> Array:
+        """Rows of the GPU ops that calls within some CPU events launched, at any depth."""
+        inner = np.zeros(len(self.trace), dtype=np.bool_)
+        inner[self.inside(events)] = True
+        known = np.flatnonzero(self.launches.launch >= 0)
+        return known[inner[self.launches.call[self.launches.launch[known]]]]
 
     @cached_property
     def blocking(self) -> Array:
