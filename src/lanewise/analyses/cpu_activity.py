@@ -16,6 +16,7 @@ from lanewise.model.intervals import Intervals, union
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
+from .copies import STAGED_BYTES, host_copies
 from .launches import launches
 
 __all__ = ["ACTIVITIES", "Activity", "activities", "blocking_calls", "launching_lanes"]
@@ -64,14 +65,17 @@ def launching_lanes(trace: Trace) -> Array:
 
 
 def blocking_calls(trace: Trace) -> Array:
-    """Events of the calls that wait for the GPU, by start: synchronisations, blocking copies, copies out to pageable memory."""
+    """Events of the calls that wait for the GPU, by start: synchronisations, blocking copies, copies out to pageable memory,
+    and large copies in from it that are seen to wait (the GPU must first come to the copy)."""
     calls = trace.rows("cuda_runtime", "cuda_driver")
     by_name = trace.names_where(lambda s: _SYNC.search(s) is not None)[trace.name[calls]]
     links = trace.analysis(launches)
     gpu = trace.column("gpu_ops", "event")
     blocks = trace.names_where(lambda s: s.startswith("Memcpy DtoH") and "Pageable" in s)[trace.name[gpu]]
     rows = np.flatnonzero(blocks & (links.launch >= 0))
-    return np.union1d(calls[by_name], links.call[links.launch[rows]]).astype(np.int64)
+    copies = trace.analysis(host_copies)
+    held = copies.call[copies.to_gpu & copies.held & (copies.bytes > STAGED_BYTES)]
+    return np.union1d(np.union1d(calls[by_name], links.call[links.launch[rows]]), held).astype(np.int64)
 
 
 def activities(trace: Trace) -> Activity:
@@ -87,6 +91,7 @@ def activities(trace: Trace) -> Activity:
         trace.name[trace.column("gpu_ops", "event")]
     ]
     copies = links.call[links.launch[np.flatnonzero(pageable & (links.launch >= 0))]]
+    to_gpu = trace.analysis(host_copies)
 
     def named(rows: Array, pattern: re.Pattern[str], unless: re.Pattern[str] | None = None) -> Array:
         good = trace.names_where(lambda s: pattern.search(s) is not None and not (unless and unless.search(s)))
@@ -96,7 +101,7 @@ def activities(trace: Trace) -> Activity:
         "profiler": trace.rows("overhead"),
         "compile": named(ops, _COMPILE),
         "data": named(ops, _DATA),
-        "sync": blocking_calls(trace),
+        "sync": np.setdiff1d(blocking_calls(trace), to_gpu.call[to_gpu.to_gpu]),
         "allocation": named(calls, _ALLOCATION, _NOT_ALLOCATION),
         "pageable_copy": np.unique(copies),
         "autograd": ops[trace.names_where(lambda s: s.startswith("autograd::engine::"))[trace.name[ops]]],
