@@ -50,7 +50,7 @@ def lanewise_record(torch: Any, tmp_path: Path) -> Command:
             capture_output=True,
             text=True,
             timeout=120,
-            env={**os.environ, "LANEWISE_LANG": "en", **(env or {})},
+            env={**os.environ, "LANEWISE_LANG": "en", "OMP_NUM_THREADS": "1", **(env or {})},
         )
 
     return run

@@ -31,6 +31,7 @@ from lanewise.recording.writing import refuse_existing
 __all__ = ["Outcome", "command_of", "run_recorded"]
 
 _BOOTSTRAP = Path(__file__).with_name("bootstrap")
+_PATHS = frozenset({"path", "wanted"})
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGINT")
 
 
@@ -149,12 +150,11 @@ def _notices(processes: Sequence[dict[str, Any]], step_on: str) -> Iterator[Noti
     for report in told:
         if _died_in_window(report):
             yield Notice("killed", {"pid": str(report["pid"]), "rank": str(report["rank"])})
-        for notice in report["notices"]:
-            yield Notice(notice["key"], notice["slots"])
+        yield from _told_by(report)
     if recorded:
-        yield Notice("next", {"path": os.path.relpath(recorded[0]["trace"])})
+        yield Notice("next", {"path": _shown(recorded[0]["trace"])})
         return
-    if any(notice.key == "not-reached" for notice in _all(told)):
+    if any(notice.key == "not-reached" for report in told for notice in _told_by(report)):
         yield Notice("try-whole")
     if told:
         return
@@ -166,10 +166,17 @@ def _notices(processes: Sequence[dict[str, Any]], step_on: str) -> Iterator[Noti
         yield Notice("no-step-function", {"function": step_on})
 
 
-def _all(processes: Sequence[dict[str, Any]]) -> Iterator[Notice]:
-    for report in processes:
-        for notice in report["notices"]:
-            yield Notice(notice["key"], notice["slots"])
+def _told_by(report: dict[str, Any]) -> Iterator[Notice]:
+    """The notices of a process, paths as they are seen from here."""
+    for notice in report["notices"]:
+        slots = {name: _shown(value) if name in _PATHS else value for name, value in notice["slots"].items()}
+        yield Notice(notice["key"], slots)
+
+
+def _shown(path: str) -> str:
+    """A path below the working directory without it."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
 
 
 def _died_in_window(report: dict[str, Any]) -> bool:

@@ -112,4 +112,43 @@ _LESSON = {
     "lesson-nothing": "nothing",
 }
 
-TEXTS = Catalog("recording", {**_ENGLISH, **_LESSON})
+_DOCTOR = {
+    "check-python": "Python",
+    "check-torch": "torch",
+    "check-kineto": "torch's profiler",
+    "check-gpu": "GPU",
+    "check-capture": "A tiny capture",
+    "check-cupti": "CUPTI",
+    "check-permission": "Permission to profile",
+    "check-clocks": "Clocks and power",
+    "check-triton": "Triton",
+    "check-compiler": "C compiler",
+    "check-disk": "Disk",
+    "state-ok": "ok",
+    "state-warning": "warning",
+    "state-failed": "failed",
+    "state-absent": "not here",
+    "doctor-ok": "This machine can record.",
+    "doctor-failed": "This machine cannot record yet: {count} failed.",
+    "doctor-free": "{free_bytes} free",
+    "advice-python": "lanewise needs Python 3.10 or later.",
+    "advice-torch-missing": "torch is not installed for this Python: pip install 'lanewise[record]'. Reading traces needs "
+    "none.",
+    "advice-torch-broken": "torch could not be imported. Try: python -c 'import torch'",
+    "advice-torch-old": "Recording needs torch 2.4 or later.",
+    "advice-kineto": "This torch was built without Kineto. Install torch from its official wheels.",
+    "advice-gpu-unseen": "There is an NVIDIA driver, but torch sees no GPU: CUDA_VISIBLE_DEVICES, a driver older than "
+    "torch's CUDA,"
+    " or a container without --gpus.",
+    "advice-gpu-cpu-build": "There is an NVIDIA driver, but this torch is a CPU build. Install one that is built for CUDA.",
+    "advice-capture": "torch's profiler failed on two ops. Try the same with a fresh environment, and report it to torch if "
+    "it fails.",
+    "advice-clocks": "Clocks and power cannot be read here, so captures will not say whether the GPU was throttled.",
+    "advice-throttled": "The GPU is throttled right now; timings will not repeat. Cool it, or raise its power limit.",
+    "advice-triton": "torch.compile needs Triton on a GPU: pip install triton. Recording works without.",
+    "advice-compiler": "torch.compile needs a C compiler: apt install gcc, or set CC. Recording works without.",
+    "advice-disk-full": "Traces with stacks take tens of MB each. Make room, or give another folder with --out.",
+    "advice-disk-unwritable": "{path} cannot be written. Give another folder with --out.",
+}
+
+TEXTS = Catalog("recording", {**_ENGLISH, **_LESSON, **_DOCTOR})
