@@ -2,18 +2,145 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import click
 
-from lanewise.translations import LANGUAGES, default_language
+from lanewise import units
+from lanewise.cli import options
+from lanewise.cli.texts import TEXTS
+from lanewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from lanewise.report import Finding, Report
+
+__all__ = ["command"]
+
+_SUFFIXES = {".json": "json", ".md": "md", ".txt": "terminal"}
+_RULE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+_SAVING = re.compile(r"(\d+(?:\.\d+)?)\s*(%|ns|us|µs|ms|s)\Z")
+_US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 
 
-@click.command("explain")
-@click.argument("trace")
-@click.option("--format", "form", type=click.Choice(["json"]), default="json", help="Form of the report.")
-@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the report.")
-def command(trace: str, form: str, lang: str | None) -> None:
-    """What this trace shows, and why the step takes as long as it does."""
+@click.command("explain", short_help="What this trace shows, and why the step takes as long as it does.")
+@options.trace_argument
+@click.option("--format", "form", type=click.Choice(["terminal", "json", "md"]), help="Form.  [default: terminal]")
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .json, .md or .txt decides the form.")
+@options.force_option
+@click.option("-v", "--verbose", is_flag=True, help="All evidence, and all rows of all tables.")
+@click.option("--limit", type=click.IntRange(0), default=8, show_default=True, help="Rows of the tables of ops and kernels.")
+@click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    metavar="ID|SAVING",
+    help="Exit 1 when this finding is there (launch-bound), or one that would save as much (5%, 200us). May be repeated.",
+)
+@options.window_options
+@options.lang_option
+@options.quiet_option
+def command(
+    trace: str,
+    form: str | None,
+    out: str | None,
+    force: bool,
+    verbose: bool,
+    limit: int,
+    fail_on: tuple[str, ...],
+    steps: str | None,
+    begin: str | None,
+    end: str | None,
+    lang: str,
+    quiet: bool,
+) -> None:
+    """Say what bounds the step, what is wrong, what fixing it would save, and what this trace cannot tell.
+
+    TRACE is what torch.profiler exported: a .json or .json.gz of any age, "-" for standard input.
+
+    \b
+    lanewise explain trace.json.gz                     read it in the terminal
+    lanewise explain trace.json.gz --steps 3-5         only these steps
+    lanewise explain trace.json.gz -o report.md        for an issue or a pull request
+    lanewise explain trace.json.gz --fail-on 5%        for CI: exit 1 when 5% could be saved
+    """
+    from lanewise.loading.window import window_of
+
+    limits = [_limit(text) for text in fail_on]
+    chosen = options.form_of(out, form, _SUFFIXES, "terminal")
+    if out is not None:
+        options.check_writable(out, force=force)
+    window = window_of(steps, begin, end)
+    loaded = options.open_trace(trace, quiet=quiet, lang=lang, window=window)
     from lanewise.explaining import explain
-    from lanewise.loading import load
 
-    click.echo(explain(load(trace), lang or default_language()).to_json())
+    report = explain(loaded, lang)
+    options.write_text(_rendered(report, chosen, out, verbose, limit), out, force=force)
+    breaches = [text for limit_ in limits for text in _breaches(report, limit_, lang)]
+    for text in breaches:
+        click.echo(f"lanewise: {text}", err=True)
+    if breaches:
+        sys.stdout.flush()
+        sys.exit(1)
+
+
+def _rendered(report: Report, form: str, out: str | None, verbose: bool, limit: int) -> str:
+    if form == "json":
+        from lanewise.rendering import json
+
+        return json.render(report)
+    if form == "md":
+        from lanewise.rendering import markdown
+
+        return markdown.render(report, verbose=verbose, limit=limit)
+    from lanewise.rendering import terminal
+
+    width, color = options.screen() if out is None else (80, False)
+    return terminal.render(report, width=width, color=color, verbose=verbose, limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limit:
+    """What fails: a finding by its id, or a saving as a share of the step or in us per step."""
+
+    text: str
+    rule: str | None = None
+    share: float | None = None
+    saving_us: float | None = None
+
+
+def _limit(text: str) -> _Limit:
+    saving = _SAVING.match(text.strip())
+    if saving is not None:
+        number, unit = float(saving.group(1)), saving.group(2)
+        return _Limit(text, share=number / 100) if unit == "%" else _Limit(text, saving_us=number * _US[unit])
+    if _RULE.match(text) is None:
+        raise UsageError("--fail-on", TEXTS.message("fail-on-form", text=text), TEXTS.message("fail-on-form-next"))
+    return _Limit(text, rule=text)
+
+
+def _breaches(report: Report, limit: _Limit, lang: str) -> Iterator[str]:
+    """One line for each finding that a limit names, or that would save at least as much."""
+    for finding in report.findings:
+        if not finding.good:
+            text = _breach(finding, limit, lang)
+            if text is not None:
+                yield text
+
+
+def _breach(finding: Finding, limit: _Limit, lang: str) -> str | None:
+    if limit.rule is not None:
+        return TEXTS("breach-id", lang, id=finding.id, title=finding.title) if finding.id == limit.rule else None
+    if limit.share is not None:
+        if finding.share_ratio is None or finding.share_ratio < limit.share:
+            return None
+        share = units.percent(finding.share_ratio, lang)
+        return TEXTS("breach-share", lang, id=finding.id, share=share, limit=limit.text, title=finding.title)
+    saving = finding.saving_us_per_step
+    if saving is None or limit.saving_us is None or saving < limit.saving_us:
+        return None
+    text = units.duration(saving * 1000, lang)
+    return TEXTS("breach-saving", lang, id=finding.id, saving=text, limit=limit.text, title=finding.title)

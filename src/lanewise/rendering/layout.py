@@ -18,7 +18,9 @@ _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00
 # Japanese may break between any two characters, but closing marks stay with what they close, opening ones with what follows.
 _CLOSING = "、。，．・：；？！）」』】〕〉》ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%"
 _OPENING = "（「『【〔〈《"
-_PIECES = re.compile(rf"[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+")
+# A number and its unit stay together.
+_NUMBER = r"[<~+-]?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
+_PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
@@ -94,9 +96,7 @@ class Column:
 
 def columns(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: int = 2) -> list[Text]:
     """A table: columns that may shrink share the room that the others leave, their texts shortened in the middle."""
-    widths = [
-        max(cell_len(h.title), *(cell_len(r[i]) for r in rows)) if rows else cell_len(h.title) for i, h in enumerate(heads)
-    ]
+    widths = [max(cell_len(text) for text in (h.title, *(r[i] for r in rows))) for i, h in enumerate(heads)]
     excess = indent + sum(widths) + 2 * (len(heads) - 1) - width
     while excess > 0:
         # The widest column that may still shrink gives a cell.
@@ -144,7 +144,7 @@ def bar(parts: Sequence[Part], width: int) -> Text:
 
 
 def marks(values: Sequence[float | None], width: int) -> str:
-    """One mark a value, its height the share of the largest; of more values than there is room for, the largest of neighbours."""
+    """One mark a value, its height the share of the largest; where room is short, the largest of some neighbours."""
     known = [v for v in values if v is not None]
     top = max(known, default=0.0)
     if top <= 0:
