@@ -12,6 +12,7 @@ upper bounds. GPU ops on several streams are laid end to end by the time that ea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +21,12 @@ import numpy.typing as npt
 
 from lanewise.model.trace import Trace
 
-from .cpu_activity import blocking_calls
+from .cpu_activity import blocking_calls, launching_lanes
 from .gpu_time import gpu_op_times
 from .launches import launches
 from .steps import Steps, steps
 
-__all__ = ["PROFILER_EVENT_NS", "Change", "Replay", "replay"]
+__all__ = ["PROFILER_EVENT_NS", "PROFILER_STEP_NS", "Change", "Replay", "replay"]
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +38,10 @@ _LEAST_OWN = 0.2
 # What the profiler adds to a recorded event: the middle of what fits gave on 40 traces of CPU-bound steps (1.4 to 5 us with
 # shapes on, torch 2.11). Used only where the GPU bounds the step, so that the step itself does not show it.
 PROFILER_EVENT_NS = 2_000.0
-_MOST_EVENT_NS = 20_000.0
+_MOST_EVENT_NS = 5_000.0
+# profiler.step() itself: closing and opening the step's mark takes 20 to 40 us between two steps (torch 2.11).
+PROFILER_STEP_NS = 30_000.0
+_MOST_SLOWDOWN = 4.0
 _SAME = 0.98
 _LATENCY_QUANTILE = 0.1
 _MOST_LATENCY_NS = 15_000  # kernels start 4 to 12 us after their launch on an idle GPU under the profiler
@@ -64,15 +68,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The items of some steps in order: launches and blocking calls.
+    """The items of some steps in order: launches, blocking calls, and the end of each step.
 
     Attributes:
-        work: int64 (items + 1,): CPU time before each item since the one before, and after the last; waits are not in it.
-        begin, stop: int64 (items + 1,): that time as recorded.
-        events: float (items + 1,): events recorded in it.
+        work: int64 (items,): CPU time before each item since the one before; waits are not in it.
+        begin, stop: int64 (items,): that time as recorded.
+        events: float (items,): events recorded in it.
         blocks: bool (items,): whether the item waits for the GPU.
-        event: int32 (items,): the call.
-        step_of: int32 (items + 1,): step during which the work was done.
+        event: int64 (items,): the call; -1 for the end of a step.
+        step_of: int64 (items,): step during which the work was done.
         gpu_item: int64 (ops,): item that launched each GPU op.
         gpu_row: int64 (ops,): its row in `gpu_ops`.
         gpu_ns: int64 (ops,): time that it adds to the device's busy time.
@@ -99,6 +103,7 @@ class Replay:
         steps: their number.
         latency_ns: from a launch to the start of its op on an idle GPU.
         per_event_ns: what the profiler adds to each recorded event, as fitted; 0 where not known.
+        slowdown: by how much it slows what lies between events, where events alone do not account for it.
         real: whether the step's time outside the profiler is known.
         base_ns: replayed time of a step as it is.
         real_ns: the step's time outside the profiler, else as recorded.
@@ -115,6 +120,7 @@ class Replay:
         self.profiled_ns = profiled_ns
         self.real_ns = profiled_ns if unprofiled_ns is None else unprofiled_ns
         self.per_event_ns = 0.0
+        self.slowdown = 1.0
         if unprofiled_ns is not None:
             self.per_event_ns = self._fit(unprofiled_ns)
         self.base_ns = self.time(Change())
@@ -128,7 +134,7 @@ class Replay:
 
     def cpu_ns(self) -> float:
         """CPU work of a step outside the profiler, waits left out."""
-        return float(self._work(Change(), self.per_event_ns).sum()) / self.steps
+        return float(self._own(Change()).sum()) / self.steps
 
     def recorded_cpu_ns(self) -> float:
         """CPU work of a step as recorded, waits left out."""
@@ -140,7 +146,7 @@ class Replay:
 
     def time(self, change: Change) -> float:
         """Replayed time of a step in ns with a change made."""
-        return self._run(self._work(change, self.per_event_ns), change)
+        return self._run(self._own(change), change)
 
     def _fit(self, target: float) -> float:
         """Time per event so that the replay takes as long as the step does outside the profiler.
@@ -152,22 +158,24 @@ class Replay:
             return PROFILER_EVENT_NS
         if free <= target:
             return 0.0
-        low, high = 0.0, _MOST_EVENT_NS
-        for _ in range(24):
-            middle = (low + high) / 2
-            if self._at(middle) > target:
-                low = middle
-            else:
-                high = middle
-        return high
+        if self._at(_MOST_EVENT_NS) > target:
+            # More than any event costs: the profiler also slows what lies between events (Python under its hooks).
+            self.slowdown = _last_above(lambda x: self._at(_MOST_EVENT_NS, x), 1.0, _MOST_SLOWDOWN, target)
+            return _MOST_EVENT_NS
+        return _last_above(self._at, 0.0, _MOST_EVENT_NS, target)
 
-    def _at(self, per_event: float) -> float:
-        return self._run(self._work(Change(), per_event), Change())
+    def _at(self, per_event: float, slowdown: float = 1.0) -> float:
+        return self._run(self._work(Change(), per_event) / slowdown, Change())
 
-    def _work(self, change: Change, per_event: float) -> Array:
+    def _own(self, change: Change) -> Array:
+        """CPU work before each item outside the profiler, with a change made."""
+        return self._work(change, self.per_event_ns, self.slowdown)
+
+    def _work(self, change: Change, per_event: float, slowdown: float = 1.0) -> Array:
         c = self.chain
         raw = c.work.astype(np.float64)
-        own = np.maximum(raw - per_event * c.events, _LEAST_OWN * raw)
+        marks = np.where((c.event < 0) & self.real, PROFILER_STEP_NS, 0.0)
+        own = np.maximum(raw - per_event * c.events - marks, _LEAST_OWN * raw) / slowdown
         if change.cpu is not None:
             from lanewise.model.intervals import overlap_with, union
 
@@ -243,6 +251,14 @@ class _Pipeline:
         return float(self.done[last]) + late
 
 
+def _last_above(time: Callable[[float], float], low: float, high: float, target: float) -> float:
+    """Where a falling function reaches a target, by bisection."""
+    for _ in range(24):
+        middle = (low + high) / 2
+        low, high = (middle, high) if time(middle) > target else (low, middle)
+    return high
+
+
 def replay(trace: Trace) -> Replay | None:
     """Set up the replay of a trace's steps; None without steps or launches in them."""
     found = trace.analysis(steps)
@@ -300,27 +316,21 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     calls, ts, window = calls[inside], ts[inside], window[inside]
     if not len(calls):
         return None
-    blocks = np.isin(calls, blocking)
-    # The work before an item ends where the call begins; a launch's own time is work before the next item. A blocking
-    # call's time is its wait. After the last item of a step comes the rest of the step.
-    call_end = np.maximum.accumulate(np.where(blocks, trace.end[calls], ts))
+    # The end of each step is an item too, after its calls.
+    n = len(windows)
+    event = np.r_[calls, np.full(n, -1, dtype=np.int64)]
+    at, window = np.r_[ts, ends], np.r_[window, np.arange(n)]
+    order = np.lexsort((event < 0, at, window))
+    event, at, window = event[order], at[order], window[order]
+    blocks = np.isin(event, blocking) & (event >= 0)
+    # The work before an item ends where the call begins; a launch's own time is work before the next item, a blocking
+    # call's time is its wait.
+    done = np.maximum.accumulate(np.where(blocks, trace.end[np.maximum(event, 0)], at))
     firsts = np.r_[True, np.diff(window) != 0]
-    lasts = np.r_[np.diff(window) != 0, True]
-    starts = np.where(firsts, begins[window], np.r_[np.int64(0), call_end[:-1]])
-    rest = ends[window[lasts]] - call_end[lasts]
-    starts = np.r_[starts, np.int64(ends[window[-1]] - rest[-1])]
-    stops = np.r_[ts, np.int64(ends[window[-1]])]
-    work = np.maximum(stops - starts, 0)
-    # What remains of a step after its last item is done before the first item of the next.
-    following = np.flatnonzero(firsts)[1:]
-    work[following] += np.maximum(rest[:-1], 0)
-    recorded = trace.rows("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function")
-    at = np.sort(trace.ts[recorded])
-    events = np.searchsorted(at, stops) - np.searchsorted(at, starts)
-    step_of = np.r_[window, window[-1]]
-
+    starts = np.where(firsts, begins[window], np.r_[np.int64(0), done[:-1]])
+    stops = np.maximum(at, starts)
     item_of = np.full(len(trace), -1, dtype=np.int64)
-    item_of[calls] = np.arange(len(calls))
+    item_of[event[event >= 0]] = np.flatnonzero(event >= 0)
     known = np.flatnonzero(links.launch >= 0)
     item = item_of[links.call[links.launch[known]]]
     rows = known[item >= 0]
@@ -328,17 +338,24 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     order = np.lexsort((ops.ts[rows], item))
     rows, item = rows[order], item[order]
     return _Chain(
-        work=work,
+        work=stops - starts,
         begin=starts,
-        stop=np.maximum(stops, starts),
-        events=np.maximum(events, 0).astype(np.float64),
+        stop=stops,
+        events=_recorded_between(trace, starts, stops),
         blocks=blocks,
-        event=calls,
-        step_of=step_of,
+        event=event,
+        step_of=window,
         gpu_item=item,
         gpu_row=rows,
         gpu_ns=_added_time(ops.ts[rows], ops.end[rows]),
     )
+
+
+def _recorded_between(trace: Trace, starts: Array, stops: Array) -> Array:
+    """Events that the profiler recorded on the launching threads in each of some intervals."""
+    rows = trace.rows("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function")
+    at = np.sort(trace.ts[rows[np.isin(trace.lane[rows], trace.analysis(launching_lanes))]])
+    return np.maximum(np.searchsorted(at, stops) - np.searchsorted(at, starts), 0).astype(np.float64)
 
 
 def _added_time(ts: Array, end: Array) -> Array:
