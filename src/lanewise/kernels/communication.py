@@ -20,6 +20,9 @@ _WORDS = (
     r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|sendrecv"
     r"|a2a_(?:dispatch|combine)|moe_?a2a|moe_?comm"
 )
+# One of them is in every name that the expression matches; looking for them first is what makes it fast.
+_HINTS = ("ccl", "shmem", "reduce", "gather", "all", "sendrecv", "deep_ep", "comm", "a2a", "mori", "pplx", "barrier_on",
+          "userbuffers")  # fmt: skip
 _COMMUNICATION = re.compile(f"{_LIBRARIES}|{_DEEP_EP}|(?i:{_WORDS})")
 
 
@@ -47,4 +50,8 @@ def is_communication(path: str) -> bool:
     Only the function's own name counts, not its template arguments. Kernels compiled by Inductor list
     operations whose work other kernels do: ``triton_poi_fused_all_gather_into_tensor_cat_0`` is none.
     """
-    return not path.startswith("triton_") and _COMMUNICATION.search(path) is not None
+    lowered = path.lower()
+    for hint in _HINTS:
+        if hint in lowered:
+            return not path.startswith("triton_") and _COMMUNICATION.search(path) is not None
+    return False

@@ -18,8 +18,13 @@ _COPY = re.compile(
 _MEMSET = re.compile(r"\[?(?:cuda\s+|hip)?memset(?:d\d+)?(?:async)?\b|fillbuffer$", re.IGNORECASE)
 
 
+_INITIALS = frozenset("[MmCchF")
+
+
 def decoded(name: str) -> Kernel | None:
     """The copy or memset of this name, or None where it is neither."""
+    if name[:1] not in _INITIALS:
+        return None
     if _MEMSET.match(name):
         return Kernel(name, kind="memset", library="driver")
     copy = _COPY.match(name)

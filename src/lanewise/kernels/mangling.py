@@ -11,7 +11,10 @@ import re
 __all__ = ["demangled"]
 
 # The template arguments that matter come early: types, then the tile. The rest are strides and thread maps.
-_READ_AT_MOST = 1200
+_READ_AT_MOST = 800
+# Of argument lists, pointers and functions: more than any name needs, and few enough for Python's stack.
+_MOST_STEPS = 120
+_NOTHING = "\0"
 _SOURCE_NAME = re.compile(r"\d+")
 _NUMBER = re.compile(r"n?\d+")
 _SEQUENCE = re.compile(r"([0-9A-Z]*)_")
@@ -43,24 +46,23 @@ class _Cut(Exception):  # noqa: N818 - no error: the name just ends here
 def demangled(name: str) -> str:
     """The function's qualified name with its template arguments; `name` itself where nothing can be read."""
     try:
-        return _Reader(name[:_READ_AT_MOST], 2).encoding_name() or name
+        return _Reader(name[2:_READ_AT_MOST]).encoding_name() or name
     except _Cut as cut:
         return cut.text or name
 
 
 class _Reader:
-    """A recursive descent over the mangled text, with the ABI's table of substitutions."""
+    """A recursive descent over the mangled text, with the ABI's table of substitutions.
 
-    def __init__(self, text: str, position: int) -> None:
-        self.text = text
-        self.at = position
+    The text ends in characters that nothing begins with, so that reading need not ask for the end.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text + 4 * _NOTHING
+        self.end = len(text)
+        self.at = 0
+        self.steps = 0
         self.seen: list[str] = []
-
-    def peek(self, length: int = 1) -> str:
-        found = self.text[self.at : self.at + length]
-        if not found:
-            raise _Cut
-        return found
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str]:
         match = pattern.match(self.text, self.at)
@@ -69,8 +71,15 @@ class _Reader:
         self.at = match.end()
         return match
 
+    def descend(self) -> None:
+        """Stop at what nests deeper than any name does, or has more parts than are worth reading."""
+        self.steps += 1
+        if self.steps > _MOST_STEPS:
+            raise _Cut
+
     def encoding_name(self) -> str:
-        first = self.peek()
+        self.descend()
+        first = self.text[self.at]
         if first == "N":
             return self.nested_name()
         if first == "Z":
@@ -81,9 +90,9 @@ class _Reader:
         self.at += 1
         name = ""
         try:
-            while self.peek() in "rVK":
+            while self.text[self.at] in "rVK":
                 self.at += 1
-            while (sign := self.peek()) != "E":
+            while (sign := self.text[self.at]) != "E":
                 if sign == "I":
                     name = self.with_arguments(name)
                 elif sign == "S" and not name:
@@ -92,7 +101,7 @@ class _Reader:
                 else:
                     part = self.component(name)
                     name = f"{name}::{part}" if name and part else name or part
-                if self.peek() != "E":
+                if self.text[self.at] != "E":
                     self.seen.append(name)
         except _Cut as cut:
             if not cut.text.startswith(name):
@@ -102,36 +111,36 @@ class _Reader:
         return name
 
     def unscoped_name(self) -> str:
-        if self.peek() == "S" and self.peek(2) != "St":
+        if self.text[self.at] == "S" and self.text[self.at : self.at + 2] != "St":
             name = self.substitution()
         else:
             name = self.component("")
-            if self.text[self.at : self.at + 1] == "I":
+            if self.text[self.at] == "I":
                 self.seen.append(name)
-        return self.with_arguments(name) if self.text[self.at : self.at + 1] == "I" else name
+        return self.with_arguments(name) if self.text[self.at] == "I" else name
 
     def local_name(self) -> str:
         """``Z <function> E <entity>``: something declared within a function, mostly a lambda."""
         self.at += 1
         function = self.encoding_name()
-        while self.peek() != "E":
+        while self.text[self.at] != "E":
             self.type()
         self.at += 1
-        entity = "" if self.peek() == "s" else self.encoding_name()
-        if self.text[self.at : self.at + 1] == "_":
+        entity = "" if self.text[self.at] == "s" else self.encoding_name()
+        if self.text[self.at] == "_":
             self.at += 1
             self.take(_SOURCE_NAME)
         return f"{function}()::{entity}" if entity else function
 
     def component(self, scope: str) -> str:
         """One identifier of a qualified name."""
-        sign = self.peek()
+        sign = self.text[self.at]
         if sign == "L":
             self.at += 1
-            sign = self.peek()
+            sign = self.text[self.at]
         if sign.isdigit():
             return self.source_name()
-        pair = self.peek(2)
+        pair = self.text[self.at : self.at + 2]
         if pair == "St":
             self.at += 2
             return f"std::{self.component(scope)}"
@@ -151,14 +160,14 @@ class _Reader:
         length = int(self.take(_SOURCE_NAME)[0])
         name = self.text[self.at : self.at + length]
         self.at += length
-        if len(name) < length:
-            raise _Cut(name)
+        if self.at > self.end:
+            raise _Cut(name.rstrip(_NOTHING))
         return "(anonymous namespace)" if name.startswith("_GLOBAL__N_") else name
 
     def closure(self) -> str:
         self.at += 2
         types = []
-        while self.peek() != "E":
+        while self.text[self.at] != "E":
             types.append(self.type())
         self.at += 1
         number = self.take(_SEQUENCE)[1]
@@ -167,7 +176,7 @@ class _Reader:
 
     def substitution(self) -> str:
         self.at += 1
-        sign = self.peek()
+        sign = self.text[self.at]
         if sign in _STANDARD:
             self.at += 1
             return _STANDARD[sign]
@@ -189,10 +198,11 @@ class _Reader:
 
     def argument_list(self) -> list[str]:
         self.at += 1
+        self.descend()
         arguments: list[str] = []
         try:
-            while self.peek() != "E":
-                if self.peek() == "J":
+            while self.text[self.at] != "E":
+                if self.text[self.at] == "J":
                     arguments += self.argument_list()
                 else:
                     arguments.append(self.argument())
@@ -202,7 +212,7 @@ class _Reader:
         return arguments
 
     def argument(self) -> str:
-        sign = self.peek()
+        sign = self.text[self.at]
         if sign == "L":
             return self.literal()
         if sign == "X":
@@ -210,13 +220,13 @@ class _Reader:
             value = self.expression()
             self.at += 1
             return value
-        if sign == "T" and self.peek(2)[1:] in ("n", "t", "y", "p"):
+        if sign == "T" and self.text[self.at + 1] in ("n", "t", "y", "p"):
             return self.declared_argument()
         return self.type()
 
     def declared_argument(self) -> str:
         """C++20 states the parameter before an argument: ``Tn <type> <argument>``, ``Ty <argument>``."""
-        typed = self.peek(2) == "Tn"
+        typed = self.text[self.at : self.at + 2] == "Tn"
         self.at += 2
         if typed:
             self.type()
@@ -224,10 +234,10 @@ class _Reader:
 
     def literal(self) -> str:
         self.at += 1
-        if self.peek(2) == "_Z":
+        if self.text[self.at : self.at + 2] == "_Z":
             self.at += 2
             name = self.encoding_name()
-            while self.peek() != "E":
+            while self.text[self.at] != "E":
                 self.type()
             self.at += 1
             return f"&{name}"
@@ -242,10 +252,11 @@ class _Reader:
         return f"({kind}){value}" if "::" in kind else value
 
     def expression(self) -> str:
-        sign = self.peek()
+        self.descend()
+        sign = self.text[self.at]
         if sign == "L":
             return self.literal()
-        pair = self.peek(2)
+        pair = self.text[self.at : self.at + 2]
         if sign == "T":
             return self.type()
         self.at += 2
@@ -256,12 +267,13 @@ class _Reader:
         raise _Cut
 
     def type(self) -> str:
-        sign = self.peek()
+        sign = self.text[self.at]
         if sign in _BUILTIN:
             self.at += 1
             return _BUILTIN[sign]
         if sign in _QUALIFIED:
             self.at += 1
+            self.descend()
             return self.remember(self.type() + _QUALIFIED[sign])
         if sign == "S":
             return self.substituted_type()
@@ -276,22 +288,23 @@ class _Reader:
         return text
 
     def substituted_type(self) -> str:
-        standard = self.peek(2) == "St"
+        standard = self.text[self.at : self.at + 2] == "St"
         name = self.substitution()
-        if self.text[self.at : self.at + 1] == "I":
+        if self.text[self.at] == "I":
             if standard:
                 self.seen.append(name)
             return self.remember(self.with_arguments(name))
         return self.remember(name) if standard else name
 
     def rare_type(self, sign: str) -> str:
+        self.descend()
         if sign == "Z":
             return self.remember(self.local_name())
         if sign == "T":
             self.at += 1
             name = f"T{self.take(_SEQUENCE)[1]}"
             self.seen.append(name)
-            return self.remember(self.with_arguments(name)) if self.peek() == "I" else name
+            return self.remember(self.with_arguments(name)) if self.text[self.at] == "I" else name
         if sign == "F":
             return self.function_type()
         if sign == "C":
@@ -312,18 +325,18 @@ class _Reader:
     def function_type(self) -> str:
         self.at += 1
         types = []
-        while self.peek() != "E":
+        while self.text[self.at] != "E":
             types.append(self.type())
         self.at += 1
         return self.remember(f"{types[0]} ({', '.join(types[1:])})" if types else "()")
 
     def extended_type(self) -> str:
         """``D...``: half and small floats, bit-precise integers, vectors, nullptr."""
-        pair = self.peek(2)
+        pair = self.text[self.at : self.at + 2]
         self.at += 2
         if pair == "DF":
             bits = self.take(_NUMBER)[0]
-            suffix = self.peek()
+            suffix = self.text[self.at]
             self.at += 1
             return "__bf16" if suffix == "b" else f"_Float{bits}"
         if pair in ("DB", "DU"):

@@ -24,7 +24,7 @@ _RETURN_TYPE = re.compile(r"(?:(?:static|inline|__global__)\s+)*(?:void|int|auto
 _CAST_LITERAL = re.compile(r"\((?:unsigned |signed )?(?:int|long long|long|short|char|bool)\)(?=-?\d)")
 _NSIGHT_LAMBDA = re.compile(r"\[lambda\(([^()]*)\) \(instance (\d+)\)\]")
 _LLVM_LAMBDA = re.compile(r"'lambda(\d*)'\(([^()]*)\)")
-_PATH = re.compile(r"(?:operator\s*[<>]+|[^<(\s])+")
+_PATH = re.compile(r"[^<(\s]+")
 _BRACKET = re.compile(r"[<>(){}\[\],]")
 # Signatures that Triton appended to names up to 2.1: "_0d1d2de3c".
 _TRITON_SIGNATURE = re.compile(r"_0d(?:\d+[cde]*)*$")
@@ -72,15 +72,14 @@ def parsed(raw: str) -> Name:
         text = _CLONE.sub("", text)
     if text.startswith("_Z"):
         text = demangled(text)
+    if text.isidentifier():
+        return Name(raw, _TRITON_SIGNATURE.sub("", text) if "_0d1" in text else text)
     for spelling in _ANONYMOUS:
         if spelling in text:
             text = text.replace(spelling, "")
     if "<(" in text or "lambda'" in text or ", (" in text or "[lambda" in text:
         text = _in_one_spelling(text)
-    text = _without_return_type(text)
-    if "_0d1" in text:
-        text = _TRITON_SIGNATURE.sub("", text)
-    return Name(raw, text)
+    return Name(raw, _without_return_type(text))
 
 
 def _in_one_spelling(text: str) -> str:
@@ -97,6 +96,8 @@ def _without_return_type(text: str) -> str:
         start = text.find("::type ")
         if start >= 0:
             return text[start + len("::type ") :]
+    if text.startswith("void "):
+        return text[5:]
     match = _RETURN_TYPE.match(text)
     return text[match.end() :] if match else text
 

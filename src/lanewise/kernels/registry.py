@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 from lanewise.kernels import (
@@ -38,40 +39,52 @@ class Family(NamedTuple):
 
     Attributes:
         name: of the module that knows it.
+        roots: beginnings of the namespaces that it knows kernels of, "" for kernels without one; None for any.
         matches: whether a name belongs to it; cheap, since it is asked for most names.
         decoded: the kernel of such a name, or None where it is none after all.
     """
 
     name: str
+    roots: tuple[str, ...] | None
     matches: Callable[[Name], bool]
     decoded: Callable[[Name], Kernel | None]
 
 
 FAMILIES: tuple[Family, ...] = (
     # Inductor lists operations of all other families in its names, collectives among them.
-    Family("inductor", inductor.matches, inductor.decoded),
-    Family("cublas", lambda name: name.base.startswith("nvjet"), cublas.decoded),
+    Family("inductor", ("",), inductor.matches, inductor.decoded),
+    Family("cublas", ("",), lambda name: name.base.startswith("nvjet"), cublas.decoded),
     # All-reduces live in the namespaces of ATen, vLLM, FlashInfer ...
-    Family("collectives", collectives.matches, collectives.decoded),
+    Family("collectives", None, collectives.matches, collectives.decoded),
     # `cutlass::device_kernel<flash::...>`: what is wrapped comes before the wrapper.
-    Family("attention", attention.matches, attention.decoded),
-    Family("aten", aten.matches, aten.decoded),
-    Family("xmma", lambda name: xmma.matches(name.base), xmma.decoded),
-    Family("codenames", lambda name: name.base.startswith(codenames.STARTS), codenames.decoded),
-    Family("cudnn", cudnn.matches, cudnn.decoded),
-    Family("cutlass", cutlass.matches, cutlass.decoded),
-    Family("parallel_primitives", parallel_primitives.matches, parallel_primitives.decoded),
-    Family("serving", serving.matches, serving.decoded),
-    Family("aiter", aiter.matches, aiter.decoded),
-    Family("composable_kernel", composable_kernel.matches, composable_kernel.decoded),
-    Family("tensile", tensile.matches, tensile.decoded),
-    Family("miopen", lambda name: name.base.startswith(miopen.STARTS), miopen.decoded),
-    Family("training", training.matches, training.decoded),
-    Family("triton_written", triton_written.matches, triton_written.decoded),
-    Family("math_libraries", math_libraries.matches, math_libraries.decoded),
+    Family("attention", ("", "flash", "pytorch_flash", "fmha", "cutlass"), attention.matches, attention.decoded),
+    Family("aten", ("", "at", "c10", "torch"), aten.matches, aten.decoded),
+    Family("xmma", ("",), lambda name: xmma.matches(name.base), xmma.decoded),
+    Family("codenames", ("",), lambda name: name.base.startswith(codenames.STARTS), codenames.decoded),
+    Family("cudnn", ("", "cudnn", "cask", "xmma_cudnn"), cudnn.matches, cudnn.decoded),
+    Family("cutlass", ("", "cutlass"), cutlass.matches, cutlass.decoded),
+    Family("parallel_primitives", None, parallel_primitives.matches, parallel_primitives.decoded),
+    Family("serving", None, serving.matches, serving.decoded),
+    Family("aiter", ("aiter",), aiter.matches, aiter.decoded),
+    Family("composable_kernel", ("ck",), composable_kernel.matches, composable_kernel.decoded),
+    Family("tensile", ("", "rocblas"), tensile.matches, tensile.decoded),
+    Family("miopen", ("",), lambda name: name.base.startswith(miopen.STARTS), miopen.decoded),
+    Family("training", None, training.matches, training.decoded),
+    Family("triton_written", ("",), triton_written.matches, triton_written.decoded),
+    Family("math_libraries", None, math_libraries.matches, math_libraries.decoded),
     # BLAS kernels without a namespace have short names, so they come late.
-    Family("cublas", lambda name: True, cublas.decoded),
+    Family("cublas", None, lambda name: True, cublas.decoded),
 )
+
+
+@cache
+def _candidates(root: str) -> tuple[Family, ...]:
+    """The families that may know a kernel of this namespace."""
+    return tuple(
+        family
+        for family in FAMILIES
+        if family.roots is None or any(root.startswith(r) if r else not root for r in family.roots)
+    )
 
 
 def decoded(raw: str) -> Kernel:
@@ -80,7 +93,7 @@ def decoded(raw: str) -> Kernel:
     if copied is not None:
         return copied
     name = parsed(raw)
-    for family in FAMILIES:
+    for family in _candidates(name.root):
         if family.matches(name):
             kernel = family.decoded(name)
             if kernel is not None:

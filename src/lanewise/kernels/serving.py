@@ -56,7 +56,7 @@ _TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat1
 _BITS = re.compile(r"(\d+)(?:_|$)")
 _BITSANDBYTES = re.compile(r"k(?:Deq|Q|Opt|Precond|gemm|Int8|dequant|spmm|Percentile|Estimate|Histogram)\w*")
 _SKINNY = re.compile(r"wvSplitK|wv_splitk")
-_STATED = re.compile(rf"{_TRTLLM.pattern}|{_SKINNY.pattern}|paged_attention_")
+_STARTS = ("bmm_", "gemm_", "batchedGemm_", "wvSplitK", "wv_splitk", "paged_attention_")
 # (exponent bits, mantissa bits, signed) of vLLM's scalar types.
 _SCALARS = {(5, 10, 1): "fp16", (8, 7, 1): "bf16", (4, 3, 1): "fp8_e4m3", (5, 2, 1): "fp8_e5m2", (8, 23, 1): "fp32",
             (0, 7, 1): "int8", (2, 1, 1): "fp4"}  # fmt: skip
@@ -68,7 +68,7 @@ def matches(name: Name) -> bool:
     if name.root:
         return name.root in _ROOTS
     base = name.base
-    return base in _PLAIN or bool(_STATED.match(base) or _BITSANDBYTES.match(base))
+    return base in _PLAIN or base.startswith(_STARTS) or (base[:1] == "k" and bool(_BITSANDBYTES.match(base)))
 
 
 def decoded(name: Name) -> Kernel | None:

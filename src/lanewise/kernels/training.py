@@ -18,6 +18,7 @@ _FBGEMM = re.compile(
     r"(?:split|dense|ssd|int_nbit_split|batch|batched)_(?:unary_)?embedding\w*|bounds_check_indices\w*|linearize_\w*index\w*"
     r"|l[xrf]u_cache_\w+|linearize_cache_indices\w*|grad_mean_kernel\w*"
 )
+_FBGEMM_STARTS = ("split_", "dense_", "ssd_", "int_nbit", "batch", "bounds_", "linearize_", "l", "grad_mean")
 _APEX = {
     "cuApplyLayerNorm": ("norm", "forward"), "cuApplyRMSNorm": ("norm", "forward"),
     "cuComputePartGradGammaBeta": ("norm", "backward"), "cuComputeGradGammaBeta": ("norm", "backward"),
@@ -47,7 +48,7 @@ def matches(name: Name) -> bool:
     """Whether this is a kernel of one of these libraries."""
     if name.root:
         return name.root in _ROOTS
-    return name.base in _APEX or _FBGEMM.match(name.base) is not None
+    return name.base in _APEX or (name.base.startswith(_FBGEMM_STARTS) and _FBGEMM.match(name.base) is not None)
 
 
 def decoded(name: Name) -> Kernel | None:

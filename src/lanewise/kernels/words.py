@@ -76,7 +76,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
 _RANK = {phrase: rank for rank, (_, phrases) in enumerate(_VOCABULARY) for phrase in phrases.split()}
 _KINDS = tuple(kind for kind, _ in _VOCABULARY)
 _LONGEST = 3
-_DIMENSIONS = re.compile(r"\dd$")
+_BEGINS_PHRASE = frozenset(phrase.split("_")[0] for phrase in _RANK if "_" in phrase)
 # Words that end so: `s16816gemm`, `dequantize_layernorm`, `cudaCoreGemm` ...
 _ENDINGS = {"gemm": "gemm", "matmul": "matmul", "gemv": "gemv", "norm": "norm", "softmax": "softmax", "attn": "attn"}
 _ENDING = re.compile("(?:" + "|".join(_ENDINGS) + ")(?=_)")
@@ -94,15 +94,13 @@ def kind_of(words: str) -> str | None:
     """The kind that these words name (``_add_rms_norm_`` is a norm), or None."""
     parts = words[1:-1].split("_")
     best = len(_KINDS)
-    for start in range(len(parts)):
-        phrase = ""
-        for part in parts[start : start + _LONGEST]:
-            phrase = f"{phrase}_{part}" if phrase else part
-            rank = _RANK.get(phrase)
-            if rank is None and phrase[-1:] == "d":
-                rank = _RANK.get(_DIMENSIONS.sub("", phrase))  # `rmsnorm2d`
-            if rank is not None and rank < best:
-                best = rank
+    for start, part in enumerate(parts):
+        if part[-2:-1].isdigit() and part[-1] == "d":
+            part = part[:-2]  # `rmsnorm2d`
+        best = min(best, _RANK.get(part, best))
+        if part in _BEGINS_PHRASE:
+            for end in range(start + 2, min(start + _LONGEST, len(parts)) + 1):
+                best = min(best, _RANK.get("_".join(parts[start:end]), best))
     for match in _ENDING.finditer(words):
         best = min(best, _RANK[_ENDINGS[match[0]]])
     return _KINDS[best] if best < len(_KINDS) else None
