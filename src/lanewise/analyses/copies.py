@@ -21,8 +21,8 @@ Array = npt.NDArray[Any]
 
 _TO_GPU = re.compile(r"Memcpy (?:HtoD|H2D|HtoA|M2D)|CopyHostToDevice", re.IGNORECASE)
 _TO_HOST = re.compile(r"Memcpy (?:DtoH|D2H|AtoH|D2M)|CopyDeviceToHost", re.IGNORECASE)
-# The driver takes so much from pageable memory along with the command and returns at once; more it copies while the caller waits
-# (CUDA's API reference, "API synchronization behavior").
+# The driver takes so much from pageable memory along with the command and returns at once; more it copies while the caller
+# waits (CUDA's API reference, "API synchronization behavior").
 STAGED_BYTES = 64 * 1024
 
 

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.call_tree import full_tree, op_tree
+from lanewise.analyses.called_ops import CalledOps, called_ops
+from lanewise.analyses.copies import HostCopies, host_copies
 from lanewise.analyses.coverage import Coverage, coverage
 from lanewise.analyses.cpu_activity import Activity, activities, blocking_calls, launching_lanes
 from lanewise.analyses.gpu_time import KINDS, GpuOps, gpu_op_times
@@ -201,6 +203,28 @@ class Context:
         inner[self.inside(events)] = True
         known = np.flatnonzero(self.launches.launch >= 0)
         return known[inner[self.launches.call[self.launches.launch[known]]]]
+
+    @cached_property
+    def called(self) -> CalledOps:
+        """The outermost ops, as the program called them."""
+        return self.trace.analysis(called_ops)
+
+    @cached_property
+    def copies(self) -> HostCopies:
+        """Copies between host and GPU."""
+        return self.trace.analysis(host_copies)
+
+    @cached_property
+    def own_cpu_ratio(self) -> float:
+        """The part of the recorded CPU time that is the program's own, not the profiler's; 1 where not known."""
+        recorded = 0.0 if self.replay is None else float(self.replay.chain.work.sum()) / self.replay.steps
+        return self.replay.cpu_ns() / recorded if self.replay is not None and recorded else 1.0
+
+    @cached_property
+    def op_cpu_ns(self) -> float:
+        """CPU time outside the profiler of a call that launches one kernel: the median of the trace; 0 without any."""
+        calls = self.called.event[self.called.kernels == 1]
+        return float(np.median(self.trace.dur[calls])) * self.own_cpu_ratio if len(calls) else 0.0
 
     @cached_property
     def blocking(self) -> Array:
