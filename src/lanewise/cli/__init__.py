@@ -18,6 +18,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("ops", "tables", "CPU ops by name: self and total time, CPU and GPU."),
     ("kernels", "tables", "GPU kernels and copies by name, with the ops that launched them."),
     ("tree", "tree", "The chain from annotation to op to call to kernel."),
+    ("why", "why", "Why the GPU was idle at a moment."),
+    ("rule", "rule", "What a finding means, how to fix it, how it is measured."),
     ("slice", "slice", "Cut a few steps or a time window out of a large trace."),
     ("kernel", "kernel", "What a kernel's name says, in words."),
     ("record", "record", "Record a trace of a script, without editing it."),

@@ -13,6 +13,8 @@ TEXTS = Catalog(
         "file-for-command": "{word} is a file, not a command. To explain it: lanewise explain {word}",
         "near-command": "there is no command {word!r}. Did you mean {near}?",
         "unknown-command": "there is no command {word!r}. See: lanewise --help",
+        "near-rule": "there is no rule {word!r}. Did you mean {near}?",
+        "unknown-rule": "there is no rule {word!r}. All rules: lanewise rule",
         "see-help": "See: {command} --help",
         "interrupted": "interrupted.",
         # writing
