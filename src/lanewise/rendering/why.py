@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lanewise.analyses.moment import Moment
+from lanewise.kernels import decode
+from lanewise.rendering.layout import shortened
 from lanewise.rendering.texts import TEXTS as CAUSES
 from lanewise.translations import Catalog
 from lanewise.units import duration, percent, ratio_of
 
 __all__ = ["TEXTS", "render"]
+
+_NAME_WIDTH = 56
 
 TEXTS = Catalog(
     "why",
@@ -40,11 +44,17 @@ def render(found: Sequence[Moment], lang: str = "en") -> str:
 def _busy(m: Moment, lang: str) -> str:
     lines = [TEXTS("busy", lang, device=m.device, moment=duration(m.moment_ns, lang))]
     for name, stream, since, left, op in m.running:
-        slots = {"stream": stream, "name": name, "since": duration(since, lang), "left": duration(left, lang)}
+        slots = {"stream": stream, "name": _named(name, lang), "since": duration(since, lang), "left": duration(left, lang)}
         lines.append(TEXTS("running", lang, **slots))
         if op is not None:
             lines.append(TEXTS("by", lang, op=op))
     return "\n".join(lines)
+
+
+def _named(name: str, lang: str) -> str:
+    """A kernel's name in words, with the name itself cut to fit a line."""
+    label = decode(name).label(lang)
+    return label if label == name else f"{label} ({shortened(name, _NAME_WIDTH)})"
 
 
 def _idle(m: Moment, lang: str) -> str:
@@ -60,7 +70,7 @@ def _idle(m: Moment, lang: str) -> str:
     lines.append(TEXTS("activity", lang, chain=" > ".join(m.activity)) if m.activity else TEXTS("python", lang))
     if m.ender is None:
         return "\n".join([*lines, TEXTS("nothing", lang)])
-    lines.append(TEXTS("ended", lang, name=m.ender))
+    lines.append(TEXTS("ended", lang, name=_named(m.ender, lang)))
     if m.call is None:
         lines.append(TEXTS("unlinked", lang))
     else:

@@ -18,7 +18,9 @@ __all__ = ["RULE"]
 # profiler (torch 2.11) differ by 3.1 us a node; between hosts it is 1.5 to 5 us.
 NODE_NS = 3_000
 _NODE_LOW_NS, _NODE_HIGH_NS = 1_500, 5_000
-_BACKWARD = re.compile(r"^autograd::engine::evaluate_function|^Optimizer\.(step|zero_grad)|Backward\d*$|^CompiledFunctionBackward")
+_BACKWARD = re.compile(
+    r"^autograd::engine::evaluate_function|^Optimizer\.(step|zero_grad)|Backward\d*$|^CompiledFunctionBackward"
+)
 
 
 def _check(ctx: Context) -> Outcome:

@@ -54,7 +54,7 @@ def _unfused_gpu_ns(ctx: Context, calls: list[RegionCall]) -> float:
         for op in call.ops:
             n = len(decode(ctx.trace.name_of(int(op))).fused_ops)
             if n > 1:
-                total += (n - 1) * float(ctx.gpu_ns[ctx.launched_in([int(op)])].sum())
+                total += (n - 1) * float(ctx.gpu_ns[ctx.launched_in(np.array([op]))].sum())
     return ctx.per_step(total)
 
 
@@ -69,7 +69,7 @@ RULE = Rule(
         "text": "Looking up the compiled code, checking its guards and unpacking its arguments cost more CPU time than fusion saves "
         "({saved} ops fewer a step), and the CPU is what bounds this step.",
         "fix": "Compile a larger part of the model (the wrapper is paid once a call), or leave torch.compile out for this one; "
-        "mode=\"reduce-overhead\" helps where inputs are static.",
+        'mode="reduce-overhead" helps where inputs are static.',
         "doc_finds": "Compiled regions whose lookup, guards and wrappers take longer than the eager ops that they replace would.",
         "doc_why": "Each call of a compiled region costs 20 to 100 us of CPU before its first kernel. For a region of a few tiny "
         "ops that is more than it saves.",

@@ -64,7 +64,7 @@ def _working_ops(ctx: Context) -> Array:
 def _call(ctx: Context, region: int, step: int, lookups: Array, working: Array) -> RegionCall:
     trace = ctx.trace
     begin, end = int(trace.ts[region]), int(trace.end[region])
-    inner = ctx.inside([region])
+    inner = ctx.inside(np.array([region]))
     inner = inner[inner != region]
     op = inner[working[ctx.place[inner]]]
     # The outermost working ops: wrappers around them (the compiled graph's call, autograd's function) do none of the work.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
 from lanewise.model.intervals import clipped, intersection, length, union
@@ -11,6 +14,8 @@ from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, pe
 from .context import Context
 
 __all__ = ["RULE"]
+
+Array = npt.NDArray[Any]
 
 
 def _check(ctx: Context) -> Outcome:
@@ -42,7 +47,7 @@ def _check(ctx: Context) -> Outcome:
     ]
 
 
-def _exposed(ctx: Context, row: int, working: tuple[np.ndarray, np.ndarray]) -> int:  # type: ignore[type-arg]
+def _exposed(ctx: Context, row: int, working: tuple[Array, Array]) -> int:
     begin, end = int(ctx.gpu.ts[row]), int(ctx.gpu.end[row])
     return end - begin - length(clipped(working, begin, end))
 

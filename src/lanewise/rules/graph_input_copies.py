@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from lanewise.analyses.launches import LAUNCH_KINDS
 from lanewise.analyses.replay import Change
@@ -11,6 +14,8 @@ from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, si
 from .context import Context
 
 __all__ = ["RULE"]
+
+Array = npt.NDArray[Any]
 
 _COPY_KINDS = ("cast-copy", "memcpy-dtod", "foreach")
 _COPY_OPS = ("aten::copy_", "aten::_foreach_copy_")
@@ -43,7 +48,7 @@ def _check(ctx: Context) -> Outcome:
     ]
 
 
-def _copies_before(ctx: Context, graphs: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _copies_before(ctx: Context, graphs: Array) -> Array:
     """Rows of the copies launched by copying ops right before a graph launch, with nothing else launched in between."""
     calls = ctx.launches.call  # by start
     owner_names = ctx.trace.names_where(lambda s: s in _COPY_OPS)
@@ -60,14 +65,16 @@ def _copies_before(ctx: Context, graphs: np.ndarray) -> np.ndarray:  # type: ign
     return rows[np.isin(ctx.kinds[rows], _COPY_KINDS)]
 
 
-def _bytes(ctx: Context, owners: np.ndarray) -> float | None:  # type: ignore[type-arg]
+def _bytes(ctx: Context, owners: Array) -> float | None:
     works = [ctx.work(int(o)) for o in owners]
     known = [w.bytes for w in works if w is not None and w.bytes is not None]
     return float(sum(known)) if len(known) == len(works) else None
 
 
 def _compiled(ctx: Context, owner: int) -> bool:
-    return any(ctx.trace.name_of(a).startswith(("## Call CompiledFxGraph", "Torch-Compiled Region")) for a in ctx.ancestors(owner))
+    return any(
+        ctx.trace.name_of(a).startswith(("## Call CompiledFxGraph", "Torch-Compiled Region")) for a in ctx.ancestors(owner)
+    )
 
 
 RULE = Rule(
@@ -80,7 +87,7 @@ RULE = Rule(
         "title": "{copies} inputs are copied before each graph replay, {time} a step",
         "text": "The graph reads from fixed addresses, so each call first copies its inputs there ({moved} moved a step).",
         "fix": "Write the data into the graph's input buffers in the first place: fill the static tensors where it is produced.",
-        "text_compiled": "mode=\"reduce-overhead\" replays a CUDA graph, which reads from fixed addresses: inputs that are not "
+        "text_compiled": 'mode="reduce-overhead" replays a CUDA graph, which reads from fixed addresses: inputs that are not '
         "static are copied there first ({moved} moved a step).",
         "fix_compiled": "Keep inputs at one address (torch._dynamo.mark_static_address(x), or reuse the tensors), or use the "
         "default mode: no graph, no copies.",

@@ -24,10 +24,8 @@ _HEADINGS = Catalog(
 
 def rule_page(rule: Rule, lang: str = "en") -> str:
     """The page of one rule."""
-    parts = [f"# {rule.catalog('name', lang)} (`{rule.id}`)"]
-    for key in DOC_KEYS:
-        parts.append(f"## {_HEADINGS(key, lang)}\n\n{_body(rule.catalog(key, lang))}")
-    return "\n\n".join(parts) + "\n"
+    sections = (f"## {_HEADINGS(key, lang)}\n\n{_body(rule.catalog(key, lang))}" for key in DOC_KEYS)
+    return "\n\n".join([f"# {rule.catalog('name', lang)} (`{rule.id}`)", *sections]) + "\n"
 
 
 def rule_index(all_rules: tuple[Rule, ...], lang: str = "en") -> str:

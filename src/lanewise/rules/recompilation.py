@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
 from lanewise.model.intervals import length, union
@@ -13,6 +15,8 @@ from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, firs
 from .context import Context
 
 __all__ = ["RULE"]
+
+Array = npt.NDArray[Any]
 
 _REGION = re.compile(r"^Torch-Compiled Region: ")
 # Compiling in this many steps is no warm-up any more: the first step compiles, a second may add a dynamic shape.
@@ -52,13 +56,21 @@ def _check(ctx: Context) -> Outcome:
             Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=gone),
             ctx.per_step(length(gone)),
             first_events(np.r_[order, first]),
-            symptoms=("compile-overhead", "graph-breaks", "python-overhead", "launch-bound", "allocator", "host-sync", "cold-start"),
+            symptoms=(
+                "compile-overhead",
+                "graph-breaks",
+                "python-overhead",
+                "launch-bound",
+                "allocator",
+                "host-sync",
+                "cold-start",
+            ),
             where=ctx.where(int(order[0])) if len(order) else None,
         )
     ]
 
 
-def _first_calls(ctx: Context, compiling: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _first_calls(ctx: Context, compiling: Array) -> Array:
     """Calls of regions that were compiled in their own step: a region's first call loads and tunes its kernels.
 
     Such a region's number occurs in one step only; where it occurs again the code was kept, and its calls are usual ones.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
 from lanewise.model.intervals import length
@@ -13,6 +15,8 @@ from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
 
 __all__ = ["RULE"]
+
+Array = npt.NDArray[Any]
 
 _STEP = re.compile(r"^Optimizer\.step#(\w+)\.step$")
 _FUSED = re.compile(r"^aten::_fused_")
@@ -68,8 +72,8 @@ def _check(ctx: Context) -> Outcome:
 
 def _fused_form(
     ctx: Context,
-    inner: np.ndarray,  # type: ignore[type-arg]
-    rows: np.ndarray,  # type: ignore[type-arg]
+    inner: Array,
+    rows: Array,
     calls: int,
     passes: int,
     foreach: bool,
@@ -86,7 +90,9 @@ def _fused_form(
     time_of = np.bincount(inverse, weights=ctx.gpu_ns[rows])
     elements = [_elements(ctx, np.unique(owners[inverse == i])) for i in range(len(names))]
     known = [e for e in elements if e is not None]
-    tensors = _list_length(ctx, owners) if foreach else int(np.median(calls_of[calls_of >= calls_of.max() / 2])) // max(calls, 1)
+    tensors = (
+        _list_length(ctx, owners) if foreach else int(np.median(calls_of[calls_of >= calls_of.max() / 2])) // max(calls, 1)
+    )
     if known and ctx.device is not None:
         n = max(e for e, _ in known) / calls
         tensors = max(t for _, t in known) // calls if foreach else tensors
@@ -98,7 +104,7 @@ def _fused_form(
     return max(tensors, 1), float(large.min()) / calls * passes / 2 if len(large) else 0.0
 
 
-def _elements(ctx: Context, owners: np.ndarray) -> tuple[int, int] | None:  # type: ignore[type-arg]
+def _elements(ctx: Context, owners: Array) -> tuple[int, int] | None:
     """(elements, tensors) of the first inputs of some ops; None where shapes were not recorded."""
     total = tensors = 0
     for owner in owners:
@@ -112,7 +118,7 @@ def _elements(ctx: Context, owners: np.ndarray) -> tuple[int, int] | None:  # ty
     return total, tensors
 
 
-def _list_length(ctx: Context, owners: np.ndarray) -> int:  # type: ignore[type-arg]
+def _list_length(ctx: Context, owners: Array) -> int:
     found = [_elements(ctx, np.array([o])) for o in np.unique(owners)]
     return max((t for f in found if f is not None for t in [f[1]]), default=1)
 
