@@ -297,4 +297,4 @@ def test_the_command_gets_a_python_where_it_needs_one(tmp_path: Path) -> None:
 
 def test_messages_in_japanese(lanewise_record: Any, script: Script) -> None:
     done = lanewise_record("--lang", "ja", "--", script(training()))
-    assert "12 ステップ" in done.stderr
+    assert "12 ステップで終わりました" in done.stderr

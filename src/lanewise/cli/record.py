@@ -118,7 +118,7 @@ def _record(words: tuple[str, ...], lang: str, step_on: str, quiet: bool, limit:
     return outcome.status
 
 
-_GOOD_NEWS = frozenset({"written", "written-table", "estimate", "step-time", "step-time-mean", "next"})
+_GOOD_NEWS = frozenset({"written", "estimate", "step-time", "step-time-mean", "next"})
 
 
 def _die_of(number: int) -> None:

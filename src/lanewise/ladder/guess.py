@@ -64,6 +64,7 @@ _NO_WORK = re.compile(
 )
 # CPU ops that stand for one kernel, whatever they call inside.
 _WHOLE = re.compile(r"aten::(mm|bmm|addmm|baddbmm|_scaled_dot_product_\w+|masked_fill_?|_softmax)")
+_CALLS = frozenset({"cuda_runtime", "cuda_driver", "xpu_runtime"})
 _GPU_OPS = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 
 
@@ -112,7 +113,8 @@ def step_ops(path: Path) -> list[str]:
         return []
     step = max(steps, key=lambda event: event["ts"])
     inside = [event for event in events if _within(event, step)]
-    launched = {event["args"]["correlation"] for event in inside if "correlation" in event.get("args", {})}
+    calls = [event for event in inside if event.get("cat") in _CALLS and "correlation" in event.get("args", {})]
+    launched = {call["args"]["correlation"] for call in calls}
     on_gpu = [
         event for event in events if event.get("cat") in _GPU_OPS and event.get("args", {}).get("correlation") in launched
     ]

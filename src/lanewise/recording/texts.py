@@ -45,7 +45,6 @@ def _value(name: str, value: Any, lang: str) -> str:
 _ENGLISH = {
     # One line a capture, then what is in it.
     "written": "{path}: {file_bytes}, {steps} steps, {cpu_ops} CPU ops, {launches} launches, {gpu_ops} GPU ops.",
-    "written-table": "{path}: torch's table of ops.",
     "step-time": "Step: {median_ns} without the profiler (median of {steps}, {min_ns} to {max_ns}), "
     "{profiled_ns} with it"
     " ({factor} times).",
@@ -100,7 +99,6 @@ _ENGLISH = {
     "renamed": "{wanted} was there already and is kept; this capture is {path}.",
     "damaged": "{path}: the file reads back incomplete ({error}). Is the disk full?",
     "killed": "Process {pid} (rank {rank}) ended in the window without writing a trace: it was killed, or left by os._exit.",
-    "rank-off": "Rank {rank} is not recorded, as --ranks says.",
 }
 
 _LESSON = {
