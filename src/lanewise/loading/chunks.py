@@ -26,7 +26,7 @@ class DecodedChunk:
         columns: its events.
         text: whether timestamps were taken from their text.
         end: where in the chunk the array of events was closed; None when it goes on.
-        rest: text at its end that gave no event: the file may be cut there, or the event go on in the next chunk.
+        rest: text at its end that gave no event: the event may go on in the next chunk.
         damage: events that were mended or given up.
     """
 

@@ -170,15 +170,16 @@ class Framer:
         held = len(self._pieces[0])
         for block in self._blocks:
             seam = self._pieces[-1][-_OVERLAP:]
+            cut, before = last_boundary(block), held
+            if cut is None:
+                cut, before = last_boundary(seam + block[:_OVERLAP]), held - len(seam)
             self._pieces.append(block)
             held += len(block)
-            cut = last_boundary(seam + block)
             if cut is None:
                 if held > LARGEST_EVENT:
                     self.too_large = True
                     break
                 continue
-            before = held - len(seam) - len(block)
             end, start = before + cut[0], before + cut[1]
             buffer = b"".join(self._pieces)
             self._pieces = [buffer[start:]]

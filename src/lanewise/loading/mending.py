@@ -33,7 +33,8 @@ _BARE_QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
 
 def silent_backslash(data: bytes) -> bool:
     r"""Whether a Windows path with single backslashes is in there: ``C:\new`` decodes, and reads as a line feed."""
-    return b":\\" in data and _DRIVE.search(data) is not None
+    # Looking for one byte first is many times faster than for two.
+    return b"\\" in data and b":\\" in data and _DRIVE.search(data) is not None
 
 
 def _encoding(text: bytes) -> bytes:

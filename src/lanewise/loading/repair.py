@@ -86,7 +86,7 @@ class Mended:
         events: its events, in order.
         damage: those that were mended or given up.
         end: where in the chunk the array of events was closed; None when it goes on.
-        rest: the last piece of text where that gave no event: the file may be cut there, or the event go on in the next chunk.
+        rest: the text at its end where that gave no event: the event may go on in the next chunk.
     """
 
     events: list[TextEvent] = field(default_factory=list)
@@ -107,13 +107,17 @@ def mend_chunk(data: bytes, offset: int, last: bool) -> Mended:
 
 
 class _Mender:
-    """Goes through a chunk from front to back; `_at` is where reading stands."""
+    """Goes through a chunk from front to back.
+
+    `_at` is where reading stands; `_lost` is where an event was given up that may go on there, None between two events.
+    """
 
     def __init__(self, data: bytes, offset: int, last: bool) -> None:
         self._data, self._offset, self._last = data, offset, last
         self._ends = [*(m.start() + 1 for m in EVENT_START.finditer(data)), len(data)]
         self._out = Mended()
         self._at = 0
+        self._lost: int | None = None
 
     def run(self) -> Mended:
         data, out = self._data, self._out
@@ -121,15 +125,32 @@ class _Mender:
             separators = _SEPARATORS.match(data, self._at)
             self._at = self._at if separators is None else separators.end()
             if self._at >= len(data):
+                out.rest = b"" if self._lost is None else data[self._lost :]
                 return out
             first = data[self._at : self._at + 1]
-            if first == b"]" and _is_end(data, self._at):
+            if first == b"]" and self._closes(self._at, sure=self._lost is None):
                 out.end = self._at + 1
                 return out
             if first == b"{":
                 self._event()
             else:
                 self._rubbish()
+
+    def _closes(self, at: int, sure: bool) -> bool:
+        """Whether the bracket at `at` closes the events, and not a list in the arguments of an event that was given up.
+
+        What follows the events closes the document, and then nothing or another document follows. That is asked for where
+        it is not sure that the bracket stands between events, and can only be seen where the text goes up to its end.
+        """
+        data = self._data
+        if not _END_OF_EVENTS.match(data, at):
+            return False
+        depth = 1
+        for token in islice(TOKEN.finditer(data, at + 1), _LARGEST_SEARCHED):
+            depth += (token.group() in b"{[") - (token.group() in b"}]")
+            if depth == 0:
+                return (sure or self._last) and _END_OF_TEXT.match(data, token.end()) is not None
+        return sure
 
     def _event(self) -> None:
         """Read the event that begins here, and go on after it."""
@@ -142,16 +163,29 @@ class _Mender:
         if found is not None:
             event, used, kinds = found
             self._keep(event, kinds, self._at + used)
-        elif not self._mended(end) and not self._skip_to_inner_event(text):
+            return
+        inner = _inner_event(text)
+        if inner:
+            before = text[: text.rfind(b"}", 0, inner) + 1]
+            if not before or not self._mended(self._at + len(before)):
+                self._lose("unreadable", self._at + inner)
+        elif not self._mended(end):
             self._give_up(end)
 
     def _keep(self, event: TextEvent, kinds: tuple[str, ...], end: int) -> None:
         if kinds and event.ph == "X" and not _timed(event):
-            self._lose("no-time")
-        else:
-            self._out.events.append(event)
-            if kinds:
-                self._out.damage.append(Damage(self._offset + self._at, True, kinds))
+            self._lose("no-time", end)
+            return
+        self._out.events.append(event)
+        if kinds:
+            self._out.damage.append(Damage(self._offset + self._at, True, kinds))
+        self._at = end
+        if event.ph is not None:  # else an object out of the arguments of an event that was given up
+            self._lost = None
+
+    def _lose(self, kind: str, end: int) -> None:
+        self._out.damage.append(Damage(self._offset + self._at, False, (kind,)))
+        self._lost = self._at if self._lost is None else self._lost
         self._at = end
 
     def _joined(self, piece: int) -> _Found | None:
@@ -173,53 +207,32 @@ class _Mender:
                 return True
         return False
 
-    def _skip_to_inner_event(self, text: bytes) -> bool:
-        """Give up the text before another event that begins within a piece: the brace before it may be missing."""
-        likely = 0
-        for match in islice(ANY_EVENT_START.finditer(text, 1), _LARGEST_INNER):
-            at = match.start()
-            if text[max(0, at - 64) : at].rstrip(b" \t\r\n\0")[-1:] == b":":
-                continue  # an event's arguments
-            found = _decoded(text[at : at + _LARGEST_SEARCHED])
-            if found is not None and found[0].ph is not None:
-                likely = at
-                break
-            if match.group()[1:].lstrip()[:4] == b'"ph"':  # as Kineto's events begin: perhaps one to be mended
-                likely = likely or at
-        if likely:
-            self._lose("unreadable")
-            self._at += likely
-        return bool(likely)
-
     def _give_up(self, end: int) -> None:
         data = self._data
-        if end == len(data):
-            close = next((m.end() for m in _EVENT_THEN_END.finditer(data, self._at) if _is_end(data, m.end())), None)
-            if close is None:
-                self._out.rest = data[self._at :]
-            else:
-                end = close
-        if not (self._last and end == len(data)):
-            self._lose("unreadable")
-        self._at = end
+        close = self._close(self._at) if end == len(data) else None
+        if close is None and end == len(data) and self._last:
+            self._at = end  # the file is cut here
+        else:
+            self._lose("unreadable", end if close is None else close)
+
+    def _close(self, begin: int, end: int | None = None) -> int | None:
+        """Offset of the bracket that closes the events, behind an event that cannot be read."""
+        closings = (m.start() for m in _CLOSING.finditer(self._data, begin, len(self._data) if end is None else end))
+        return next((at for at in closings if self._closes(at, sure=False)), None)
 
     def _rubbish(self) -> None:
         """Skip what is no event, up to the next event or the end of the events."""
         data = self._data
         event = ANY_EVENT_START.search(data, self._at)
         stop = len(data) if event is None else event.start()
-        closings = (m.start() for m in _CLOSING.finditer(data, self._at, stop))
-        stop = next((at for at in closings if _is_end(data, at)), stop)
+        close = self._close(self._at, stop)
+        stop = stop if close is None else close
         text = data[self._at : stop]
-        if stop == len(data):
-            self._out.rest = text
-        # Brackets may be left of an event that was given up; an unfinished word at the end of a cut file is no event.
-        if not _ONLY_BRACKETS.match(text) and not (self._last and stop == len(data)):
-            self._lose("rubbish")
-        self._at = stop
-
-    def _lose(self, kind: str) -> None:
-        self._out.damage.append(Damage(self._offset + self._at, False, (kind,)))
+        # It may be left of an event that was given up; an unfinished word at the end of a cut file is no event.
+        if self._lost is not None or _ONLY_BRACKETS.match(text) or (self._last and stop == len(data)):
+            self._at = stop
+        else:
+            self._lose("rubbish", stop)
 
 
 _Found = tuple[TextEvent, int, tuple[str, ...]]  # event, bytes used, kinds of damage
@@ -234,19 +247,18 @@ def _timed(event: TextEvent) -> bool:
     return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or event.dur >= 0)
 
 
-def _is_end(data: bytes, at: int) -> bool:
-    """Whether the bracket at `at` closes the events, and not a list in the arguments of an event that was given up.
-
-    What follows the events closes the document, and then nothing or another document follows.
-    """
-    if not _END_OF_EVENTS.match(data, at):
-        return False
-    depth = 1
-    for token in islice(TOKEN.finditer(data, at + 1), _LARGEST_SEARCHED):
-        depth += (token.group() in b"{[") - (token.group() in b"}]")
-        if depth == 0:
-            return _END_OF_TEXT.match(data, token.end()) is not None
-    return True
+def _inner_event(text: bytes) -> int:
+    """Where another event begins within a piece of text that is no event: the brace before it is missing. 0 for nowhere."""
+    for match in islice(ANY_EVENT_START.finditer(text, 1), _LARGEST_INNER):
+        at = match.start()
+        if text[max(0, at - 64) : at].rstrip(b" \t\r\n\0")[-1:] == b":":
+            continue  # an event's arguments
+        if match.group()[1:].lstrip()[:4] == b'"ph"':  # as Kineto's events begin, and nothing in their arguments
+            return at
+        found = _decoded(text[at : at + _LARGEST_SEARCHED])
+        if found is not None and found[0].ph is not None:
+            return at
+    return 0
 
 
 def _decoded(text: bytes) -> _Found | None:

@@ -7,6 +7,7 @@ another and ends after it is inside whatever encloses both.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -22,21 +23,31 @@ class Nesting:
     """Parents of some events.
 
     Attributes:
-        events: int32 (n,): event numbers, by lane, start, longest first: every parent comes before its children.
+        events: int32 (n,): event numbers, by lane, start, longest first: every parent comes before its children, and what an
+            event encloses follows it without a hole.
         parent: int32 (n,): position in `events` of the enclosing event, -1 for none.
-        depth: int32 (n,): number of events around it.
     """
 
-    def __init__(self, events: Array, parent: Array, depth: Array) -> None:
+    def __init__(self, events: Array, parent: Array) -> None:
         self.events = events
         self.parent = parent
-        self.depth = depth
+
+    @cached_property
+    def depth(self) -> Array:
+        """int32 (n,): number of events around each."""
+        return _depths(self.parent)
+
+    @cached_property
+    def _levels(self) -> list[Array]:
+        deepest = int(self.depth.max(initial=0))
+        # A radix sort for 16 bits.
+        order = np.argsort(self.depth.astype(np.uint16) if deepest < 65536 else self.depth, kind="stable")
+        bounds = np.searchsorted(self.depth[order], np.arange(deepest + 2))
+        return [order[a:b] for a, b in pairwise(bounds)]
 
     def levels(self) -> list[Array]:
         """Positions by depth, the outermost first."""
-        order = np.argsort(self.depth, kind="stable")
-        bounds = np.searchsorted(self.depth[order], np.arange(int(self.depth.max(initial=0)) + 2))
-        return [order[a:b] for a, b in pairwise(bounds)]
+        return self._levels
 
     def totals(self, values: Array) -> Array:
         """Sum of `values` (n,) over each event and all that it encloses, at any depth."""
@@ -67,26 +78,46 @@ def nest(events: Array, ts: Array, end: Array, lane: Array, rank: Array) -> Nest
         rank: int (n,): which of two events that cover the same time is outside: the lower one.
     """
     order = _outermost_first(ts, end, lane, rank)
-    ts, end, lane = ts[order], end[order], lane[order]
-    n = len(order)
-    parent = np.arange(-1, n - 1, dtype=np.int32)
-    todo = np.arange(n, dtype=np.int32)
-    while True:
-        p = parent[todo]
-        # -1 would index the last row: such rows are done and were taken out, but for the very first round.
-        known = p >= 0
-        todo, p = todo[known], p[known]
-        inside = (lane[p] == lane[todo]) & (end[p] >= end[todo]) & (ts[todo] < end[p])
-        todo, p = todo[~inside], p[~inside]
-        if not len(todo):
-            break
-        # No event between the candidate and this one encloses this one, and what the candidate was found not to be inside
-        # of cannot enclose this one either: jump to the candidate's own candidate.
-        other_lane = lane[p] != lane[todo]
-        parent[todo[other_lane]] = -1
-        todo, p = todo[~other_lane], p[~other_lane]
-        parent[todo] = parent[p]
-    return Nesting(events[order].astype(np.int32), parent, _depths(parent))
+    return Nesting(events[order].astype(np.int32), _parents(ts[order], end[order], lane[order]))
+
+
+def _parents(ts: Array, end: Array, lane: Array) -> Array:
+    """int32 (n,): the nearest earlier event of the lane that ends no earlier, and later than this one starts; -1 for none.
+
+    Events are in the order of `Nesting.events`.
+    """
+    n = len(ts)
+    reach, least = _reaches(ts, end, lane)
+    parent = np.arange(-1, n, dtype=np.int32)
+    parent[n:] = -1  # so that -1 leads to -1, whose reach ends every search
+    todo = np.flatnonzero(reach[: max(n - 1, 0)] < least[1:]) + 1
+    wanted = least[todo]
+    while len(todo):
+        # Between a candidate and its own candidate nothing reaches further than the candidate does: jump over all of it.
+        candidate = parent[parent[todo]]
+        parent[todo] = candidate
+        beyond = reach[candidate] < wanted
+        todo, wanted = todo[beyond], wanted[beyond]
+    return parent[:n]
+
+
+def _reaches(ts: Array, end: Array, lane: Array) -> tuple[Array, Array]:
+    """How far each event reaches, with no end for the position -1, and how far another has to reach to be around it.
+
+    Numbers of a lane lie above those of all lanes before it, so that no event of another lane ever reaches far enough. They
+    are doubled ends: around an event without duration must be one that ends later.
+    """
+    instant = end == ts
+    begin = int(ts.min()) if len(ts) else 0
+    span = (int(end.max()) if len(ts) else 0) - begin + 1
+    row = np.zeros(len(ts), dtype=np.int64)
+    np.cumsum(lane[1:] != lane[:-1], out=row[1:])
+    if span * (int(row.max(initial=0)) + 1) >= 2**62:  # too long to lay apart: the ranks of the ends do as well
+        ends = np.unique(end)
+        end, begin, span = np.searchsorted(ends, end), 0, len(ends)
+    reach = np.full(len(ts) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+    reach[:-1] = 2 * (end - begin + row * span)
+    return reach, reach[:-1] + instant
 
 
 def _outermost_first(ts: Array, end: Array, lane: Array, rank: Array) -> Array:
