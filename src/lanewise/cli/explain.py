@@ -16,6 +16,7 @@ from lanewise.cli.texts import TEXTS
 from lanewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from lanewise.loading import Window
     from lanewise.report import Finding, Report
 
 __all__ = ["command"]
@@ -32,7 +33,9 @@ _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 @click.option("-o", "--out", metavar="FILE", help="Write to a file; .json, .md or .txt decides the form.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All evidence, and all rows of all tables.")
-@click.option("--limit", type=click.IntRange(0), default=8, show_default=True, help="Rows of the tables of ops and kernels.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=8, show_default=True, help="Rows of the tables of ops and kernels, 0 for all."
+)
 @click.option(
     "--fail-on",
     "fail_on",
@@ -51,9 +54,7 @@ def command(
     verbose: bool,
     limit: int,
     fail_on: tuple[str, ...],
-    steps: str | None,
-    begin: str | None,
-    end: str | None,
+    window: Window | None,
     lang: str,
     quiet: bool,
 ) -> None:
@@ -67,13 +68,10 @@ def command(
     lanewise explain trace.json.gz -o report.md        for an issue or a pull request
     lanewise explain trace.json.gz --fail-on 5%        for CI: exit 1 when 5% could be saved
     """
-    from lanewise.loading.window import window_of
-
     limits = [_limit(text) for text in fail_on]
     chosen = options.form_of(out, form, _SUFFIXES, "terminal")
     if out is not None:
         options.check_writable(out, force=force)
-    window = window_of(steps, begin, end)
     loaded = options.open_trace(trace, quiet=quiet, lang=lang, window=window)
     from lanewise.explaining import explain
 

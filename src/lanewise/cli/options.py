@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -72,12 +73,20 @@ def force_option(command: F) -> F:
 
 def window_options(command: F) -> F:
     """``--steps``, ``--from`` and ``--to``, handed on as one ``window`` (None for the whole trace)."""
+
+    @functools.wraps(command)
+    def with_window(*args: Any, steps: str | None, begin: str | None, end: str | None, **kwargs: Any) -> Any:
+        from lanewise.loading.window import window_of
+
+        return command(*args, window=window_of(steps, begin, end), **kwargs)
+
     steps = click.option("--steps", metavar="A[-B]", help="Read only these steps, by their numbers.")
     begin = click.option(
         "--from", "begin", metavar="TIME", help="Read from here on: µs after the trace's start, 1.5ms, or absolute with @."
     )
     end = click.option("--to", "end", metavar="TIME", help="Read up to here.")
-    return steps(begin(end(command)))
+    decorated: Any = steps(begin(end(with_window)))
+    return decorated
 
 
 def open_trace(path: str, *, quiet: bool, lang: str, window: Window | None = None) -> Trace:

@@ -11,12 +11,12 @@ from lanewise.model.trace import Trace, lanes_of
 
 from .assembly import Assembly
 from .header import base_time, devices_of, distributed_of
-from .reader import Document, Progress, read_document, workers_for
-from .source import Source, TraceSource, open_source
-from .window import Selection, Survey, Window, WindowAssembly, check_rereadable, rewind, window_note
-from .workers import Workers
+from .reader import Document, Progress
+from .reading import read_once, survey
+from .source import Source, TraceSource
+from .window import Window, WindowAssembly, window_note
 
-__all__ = ["Progress", "TraceSource", "Window", "load", "survey"]
+__all__ = ["Progress", "TraceSource", "Window", "load"]
 
 
 def load(
@@ -38,35 +38,9 @@ def load(
         UsageError: a URL without fsspec, a file object in text mode, or a window that the trace does not have.
     """
     if window is None:
-        return _trace(*_document(source, progress, processes, None))
-    selection = survey(source, window, progress=progress, processes=processes)
-    return _trace(*_document(source, progress, processes, WindowAssembly(selection)))
-
-
-def survey(source: TraceSource, window: Window, *, progress: Progress | None = None, processes: int | None = None) -> Selection:
-    """Read a trace for what belongs to a window of it.
-
-    Raises:
-        UsageError: the source can be read only once, or the trace does not have such a window.
-    """
-    check_rereadable(source)
-    found = Survey()
-    _, opened = _document(source, progress, processes, found)
-    rewind(source)
-    return found.selection(window, opened.name)
-
-
-def _document(
-    source: TraceSource, progress: Progress | None, processes: int | None, assembly: Assembly | None
-) -> tuple[Document, Source]:
-    with open_source(source) as opened:
-        n = workers_for(opened) if processes is None else processes
-        workers = Workers(n) if n > 0 else None
-        try:
-            return read_document(opened, progress, workers, assembly), opened
-        finally:
-            if workers is not None:
-                workers.close()
+        return _trace(*read_once(source, progress, processes, None))
+    selection, _ = survey(source, window, progress=progress, processes=processes)
+    return _trace(*read_once(source, progress, processes, WindowAssembly(selection)))
 
 
 def _trace(document: Document, source: Source) -> Trace:

@@ -10,7 +10,6 @@ would seem idle. Step marks that the window cuts are left out, for they would pa
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,7 +27,6 @@ from lanewise.units import duration
 from .assembly import Assembly, _not_stray
 from .columns import ChunkColumns
 from .exact import ns_of_text
-from .source import TraceSource
 
 __all__ = [
     "Moment",
@@ -36,8 +34,6 @@ __all__ = [
     "Survey",
     "Window",
     "WindowAssembly",
-    "check_rereadable",
-    "rewind",
     "window_note",
     "window_of",
 ]
@@ -58,9 +54,6 @@ _SURVEY_COLUMNS = {
     "calls": ("event", "correlation"),
     "gpu_ops": ("event", "correlation", "device", "stream"),
 }
-
-
-_SAVE = "Save it to a file first."
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +121,6 @@ def _moment(option: str, text: str | None) -> Moment | None:
     ns = ns_of_text(match.group(2).encode())
     assert ns is not None
     return Moment(ns if scale == 1 else round(ns * scale), match.group(1) == "@")
-
-
-def check_rereadable(source: TraceSource) -> None:
-    """Raise a UsageError for a source that can be read only once."""
-    if isinstance(source, str | os.PathLike):
-        if os.fspath(source) == "-":
-            raise UsageError("-", "a part of a trace takes two readings, and standard input can be read once.", _SAVE)
-    elif not source.seekable():
-        raise UsageError("window", "a part of a trace takes two readings, and this file object cannot go back.", _SAVE)
-
-
-def rewind(source: TraceSource) -> None:
-    """Set a file object back to its start for the second reading."""
-    if not isinstance(source, str | os.PathLike):
-        source.seek(0)
 
 
 class Survey(Assembly):
@@ -285,6 +263,7 @@ class Selection:
         later: int64: ids of calls after it, ascending.
         before: int64: ids of calls before its first step whose GPU ops belong to it, ascending: they tell when the GPU came
             to the step's own work.
+        outside: int64: starts of the calls that belong to it and began before it, ascending.
         gpu: first start and last end of the GPU ops that its calls started; the window itself when there are none.
         started: int64: starts of the GPU ops that belong to it, ascending.
     """
@@ -298,6 +277,7 @@ class Selection:
     calls: Array = field(default_factory=_no_ids)
     later: Array = field(default_factory=_no_ids)
     before: Array = field(default_factory=_no_ids)
+    outside: Array = field(default_factory=_no_ids)
     gpu: tuple[int, int] = (0, 0)
     started: Array = field(default_factory=_no_ids)
 
@@ -315,6 +295,11 @@ class Selection:
         # Work of earlier calls, and work whose call is not recorded, is there as far as it runs in the window's time.
         until = np.where(known, max(self.end, self.gpu[1]), self.end)
         return own | ((end > self.begin) & (ts < until) & ~(known & np.isin(correlation, self.later)))
+
+    def holds_end(self, ts: Array) -> Array:
+        """bool (n,): ends of arrows at what belongs to it, by their moments."""
+        inside: Array = self.on_cpu(ts, ts) | np.isin(ts, self.started) | np.isin(ts, self.outside)
+        return inside
 
     def in_gpu_time(self, ts: Array, end: Array) -> Array:
         """bool (n,): what lies in the time of its GPU ops: annotations on GPU lanes."""
@@ -373,6 +358,10 @@ def _selection(tables: dict[str, dict[str, Array]], found: Selection) -> Selecti
         found.started = np.unique(ts[kept])
         if found.marks:
             found.before = np.setdiff1d(ids[kept & (ids > 0)], found.calls)
+    if calls is not None:
+        ids, ts = calls["correlation"], events["ts"][calls["event"]]
+        mine = np.isin(ids, found.calls) | np.isin(ids, found.before)
+        found.outside = np.unique(ts[mine & (ts < found.begin)])
     return found
 
 
@@ -402,9 +391,8 @@ class WindowAssembly(Assembly):
         for table in ("memory", "flows"):
             columns = chunk.tables.get(table)
             if columns is not None:
-                inside = self.selection.on_cpu(columns["ts"], columns["ts"])
-                if table == "flows":
-                    inside |= np.isin(columns["ts"], self.selection.started)
+                ts = columns["ts"]
+                inside = self.selection.holds_end(ts) if table == "flows" else self.selection.on_cpu(ts, ts)
                 chunk.tables[table] = {name: values[inside] for name, values in columns.items()}
         super().add(chunk)
 

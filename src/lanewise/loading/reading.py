@@ -1,0 +1,60 @@
+"""One reading of a source, or two where only a part of it is wanted."""
+
+from __future__ import annotations
+
+import os
+
+from lanewise.errors import UsageError
+
+from .assembly import Assembly
+from .reader import Document, Progress, read_document, workers_for
+from .source import Source, TraceSource, open_source
+from .window import Selection, Survey, Window
+from .workers import Workers
+
+__all__ = ["read_once", "survey"]
+
+_SAVE = "Save it to a file first."
+
+
+def read_once(
+    source: TraceSource, progress: Progress | None, processes: int | None, assembly: Assembly | None
+) -> tuple[Document, Source]:
+    """Read a source into an assembly (a fresh one when None), with as many processes as are worth it."""
+    with open_source(source) as opened:
+        n = workers_for(opened) if processes is None else processes
+        workers = Workers(n) if n > 0 else None
+        try:
+            return read_document(opened, progress, workers, assembly), opened
+        finally:
+            if workers is not None:
+                workers.close()
+
+
+def survey(
+    source: TraceSource, window: Window, *, progress: Progress | None = None, processes: int | None = None
+) -> tuple[Selection, Document]:
+    """Read a source for what belongs to a window of it; the document has the header and what to know about the file.
+
+    A file object is left where it was.
+
+    Raises:
+        UsageError: the source can be read only once, or the trace does not have such a window.
+    """
+    begin = _position(source)
+    found = Survey()
+    document, opened = read_once(source, progress, processes, found)
+    if not isinstance(source, str | os.PathLike):
+        source.seek(begin)
+    return found.selection(window, opened.name), document
+
+
+def _position(source: TraceSource) -> int:
+    """Where a file object stands; raises a UsageError for what can be read only once."""
+    if isinstance(source, str | os.PathLike):
+        if os.fspath(source) == "-":
+            raise UsageError("-", "a part of a trace takes two readings, and standard input can be read once.", _SAVE)
+        return 0
+    if not source.seekable():
+        raise UsageError("window", "a part of a trace takes two readings, and this file object cannot go back.", _SAVE)
+    return source.tell()
