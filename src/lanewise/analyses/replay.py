@@ -304,6 +304,12 @@ def _windows(found: Steps, chosen: list[int]) -> list[tuple[int, int]]:
     return out
 
 
+def _usual_gap(found: Steps) -> int:
+    """CPU time between the end of a step and the start of the next, which the last step of a trace does not show."""
+    between = found.start[1:] - (found.start + found.wall_ns)[:-1]
+    return max(int(np.median(between)), 0) if len(between) else 0
+
+
 def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     windows = _windows(found, chosen)
     links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
@@ -325,6 +331,8 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     blocks = np.isin(event, blocking) & (event >= 0)
     # The work before an item ends where the call begins; a launch's own time is work before the next item, a blocking
     # call's time is its wait.
+    if chosen[-1] == len(found) - 1:
+        at[-1] += _usual_gap(found)
     done = np.maximum.accumulate(np.where(blocks, trace.end[np.maximum(event, 0)], at))
     firsts = np.r_[True, np.diff(window) != 0]
     starts = np.where(firsts, begins[window], np.r_[np.int64(0), done[:-1]])
