@@ -26,6 +26,8 @@ from lanewise.model.nesting import Nesting
 from lanewise.model.trace import Trace
 from lanewise.work import Work, estimate
 
+from .sequence import Sequence
+
 __all__ = ["Context", "Inputs"]
 
 Array = npt.NDArray[Any]
@@ -210,6 +212,11 @@ class Context:
         return self.trace.analysis(called_ops)
 
     @cached_property
+    def sequence(self) -> Sequence:
+        """The GPU ops of the steps in the order in which each thread launched them."""
+        return Sequence(self)
+
+    @cached_property
     def copies(self) -> HostCopies:
         """Copies between host and GPU."""
         return self.trace.analysis(host_copies)
@@ -227,6 +234,24 @@ class Context:
         return float(np.median(self.trace.dur[calls])) * self.own_cpu_ratio if len(calls) else 0.0
 
     @cached_property
+    def calling_ns(self) -> float:
+        """Time as recorded between two calls of ops on one lane, the median: what Python takes to make a call; 0 without any."""
+        event = self.called.event
+        same = np.diff(self.trace.lane[event]) == 0
+        between = (self.trace.ts[event[1:]] - self.trace.end[event[:-1]])[same] if len(event) else np.empty(0)
+        return float(np.median(np.maximum(between, 0))) if len(between) else 0.0
+
+    def call_intervals(self, calls: Array) -> Intervals:
+        """CPU time that goes with some calls (numbers in `called`): theirs, and the Python before each that makes it."""
+        calls = np.asarray(calls, dtype=np.int64)
+        event = self.called.event
+        begin, end = self.trace.ts[event[calls]], self.trace.end[event[calls]]
+        before = np.maximum(calls - 1, 0)
+        same = (calls > 0) & (self.trace.lane[event[before]] == self.trace.lane[event[calls]])
+        earliest = np.where(same, self.trace.end[event[before]], begin)
+        return union(np.clip(earliest, begin - int(self.calling_ns), begin), end)
+
+    @cached_property
     def blocking(self) -> Array:
         """Events of calls that wait for the GPU."""
         return self.trace.analysis(blocking_calls)
@@ -238,7 +263,8 @@ class Context:
 
     # ---- inputs and limits
     @cached_property
-    def _input_row(self) -> Array:
+    def input_row(self) -> Array:
+        """Row of `Trace.inputs` of each event; -1 where none were recorded."""
         out = np.full(len(self.trace), -1, dtype=np.int64)
         out[self.trace.column("cpu_ops", "event")] = self.trace.column("cpu_ops", "inputs")
         return out
@@ -249,7 +275,7 @@ class Context:
 
     def inputs(self, event: int) -> Inputs | None:
         """Recorded inputs of an op; None where not recorded."""
-        row = int(self._input_row[event])
+        row = int(self.input_row[event])
         if row < 0:
             return None
         if row not in self._inputs:
@@ -262,7 +288,7 @@ class Context:
 
     def work(self, event: int) -> Work | None:
         """Arithmetic and memory traffic that an op call stands for; None where its inputs do not tell."""
-        key = (int(self.trace.name[event]), int(self._input_row[event]))
+        key = (int(self.trace.name[event]), int(self.input_row[event]))
         if key not in self._works:
             found = self.inputs(event)
             self._works[key] = (

@@ -1,0 +1,191 @@
+"""The GPU ops of the steps in the order in which each thread launched them, with what their ops' inputs say.
+
+One row is one GPU op. Ops with the same name and inputs share one `Op`, so that shapes are parsed and judged once however
+often a layer is called.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.model.intervals import Intervals, gaps, union
+from lanewise.work.inputs import Inputs, Tensor
+
+if TYPE_CHECKING:
+    from .context import Context
+
+__all__ = ["Op", "Product", "Sequence"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product ``batch x (m, k) (k, n)``.
+
+    Attributes:
+        batch, m, n, k: its sizes.
+        a, b: the operands as recorded.
+        addend: what is added to it; None for none.
+    """
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    a: Tensor
+    b: Tensor
+    addend: Tensor | None = None
+
+    @property
+    def flops(self) -> int:
+        """Operations, a multiply-add counted as two."""
+        return 2 * self.batch * self.m * self.n * self.k
+
+    @property
+    def elements(self) -> int:
+        """Elements of the result."""
+        return self.batch * self.m * self.n
+
+
+# Where a product's operands are, by the name of the op that launches it.
+_OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "baddbmm_": 1, "addmm_": 1}
+
+
+@dataclass(frozen=True)
+class Op:
+    """An op that launched GPU work, by its name and recorded inputs.
+
+    Attributes:
+        name: its name; ATen's without the namespace.
+        inputs: recorded inputs; None where not recorded.
+    """
+
+    name: str
+    inputs: Inputs | None
+
+    @cached_property
+    def tensors(self) -> list[Tensor]:
+        """Its tensor arguments, numbers left out; those of a list follow the others."""
+        if self.inputs is None:
+            return []
+        found = [t for t in self.inputs.tensors() if t.shape or t.dtype not in ("fp64", "int64")]
+        for index in range(len(self.inputs)):
+            if self.inputs.is_list(index) and self.inputs.dims[index]:
+                found += [Tensor(sizes, None, strides) for sizes, strides in self.inputs.members(index)]
+        return found
+
+    @cached_property
+    def product(self) -> Product | None:
+        """The matrix product that it is; None for other ops and unknown shapes."""
+        first = _OPERANDS.get(self.name)
+        if first is None or self.inputs is None:
+            return None
+        a, b = self.inputs.tensor(first), self.inputs.tensor(first + 1)
+        if a is None or b is None or len(a.shape) != len(b.shape) or len(a.shape) not in (2, 3):
+            return None
+        if a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
+            return None
+        addend = self.inputs.tensor(0) if first else None
+        return Product(prod(a.shape[:-2]), a.shape[-2], b.shape[-1], a.shape[-1], a, b, addend)
+
+
+class Sequence:
+    """GPU ops of the steps by launching thread and launch.
+
+    Attributes:
+        rows: int64 (n,): rows of `gpu_ops`.
+        call: int64 (n,): the called op (`Context.called`) that launched each, -1 for none.
+        owner: int64 (n,): event of the innermost op, -1 for none.
+        lane: int64 (n,): thread.
+        step: int64 (n,): step during which it was launched, -1 for none.
+        ns: int64 (n,): duration.
+        kind: object (n,): kind in the vocabulary of `lanewise.kernels`, or None.
+        op_of: int64 (n,): place in `ops`.
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        links = ctx.launches
+        rows = ctx.rows[links.launch[ctx.rows] >= 0]
+        call_event = links.call[links.launch[rows]]
+        order = np.lexsort((ctx.gpu.ts[rows], ctx.trace.ts[call_event], ctx.trace.lane[call_event]))
+        self.rows: Array = rows[order].astype(np.int64)
+        self.lane: Array = ctx.trace.lane[call_event[order]].astype(np.int64)
+        self.call: Array = ctx.called.of_row[self.rows].astype(np.int64)
+        self.owner: Array = ctx.owner[self.rows].astype(np.int64)
+        self.step: Array = ctx.steps.gpu_step[self.rows].astype(np.int64)
+        self.ns: Array = ctx.gpu_ns[self.rows]
+        self.kind: Array = ctx.kinds[self.rows]
+        names = np.where(self.owner >= 0, ctx.trace.name[np.maximum(self.owner, 0)], -1).astype(np.int64)
+        recorded = np.maximum(np.where(self.owner >= 0, ctx.input_row[np.maximum(self.owner, 0)], -1).astype(np.int64), -1)
+        keys = names * (int(recorded.max(initial=0)) + 2) + recorded + 1
+        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        self.op_of: Array = inverse.astype(np.int64)
+        self.ops = [self._op(int(self.owner[i])) for i in first]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def _op(self, event: int) -> Op:
+        if event < 0:
+            return Op("", None)
+        found = self._ctx.inputs(event)
+        inputs = None
+        if found is not None and found.dims is not None and found.types is not None:
+            inputs = Inputs(found.dims, found.types, found.strides, found.concrete)
+        return Op(self._ctx.trace.name_of(event).removeprefix("aten::"), inputs)
+
+    def op(self, i: int) -> Op:
+        """The op that launched the i-th."""
+        return self.ops[self.op_of[i]]
+
+    @cached_property
+    def named(self) -> Array:
+        """Object array (n,): names of the ops, as in `Op`."""
+        return np.array([o.name for o in self.ops], dtype=object)[self.op_of] if len(self) else np.empty(0, dtype=object)
+
+    @cached_property
+    def called_name(self) -> Array:
+        """Object array (n,): names of the called ops, ATen's without the namespace; "" for none."""
+        ctx = self._ctx
+        codes = np.where(self.call >= 0, ctx.trace.name[ctx.called.event[np.maximum(self.call, 0)]], -1)
+        distinct, inverse = np.unique(codes, return_inverse=True)
+        names = [ctx.trace.strings[c].removeprefix("aten::") if c >= 0 else "" for c in distinct]
+        return np.array(names, dtype=object)[inverse] if len(self) else np.empty(0, dtype=object)
+
+    @cached_property
+    def backward(self) -> Array:
+        """bool (n,): whether each was launched inside autograd's engine."""
+        ctx = self._ctx
+        tree = ctx.tree
+        engine = ctx.trace.names_where(lambda s: s.startswith(("autograd::engine", "torch::autograd::")) or "Backward" in s)
+        inside = engine[ctx.trace.name[tree.events]]
+        for level in tree.levels()[1:]:
+            inside[level] |= inside[tree.parent[level]]
+        flags = np.zeros(len(ctx.trace) + 1, dtype=np.bool_)
+        flags[tree.events] = inside
+        return flags[np.where(self.owner >= 0, self.owner, -1)]
+
+    def cpu_beyond_first(self, calls: Array) -> Intervals:
+        """CPU time of neighbouring calls of one thread that goes when they become one call: from the end of the first to the
+        end of the last, less the calls in between that are not theirs.
+
+        Args:
+            calls: numbers of called ops.
+        """
+        ctx = self._ctx
+        calls = np.unique(calls[calls >= 0])
+        if len(calls) < 2:
+            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
+        events = ctx.called.event
+        begin, end = int(ctx.trace.end[events[calls[0]]]), int(ctx.trace.end[events[calls[-1]]])
+        between = np.setdiff1d(np.arange(calls[0], calls[-1] + 1), calls)
+        others = events[between[ctx.called.kernels[between] > 0]]
+        return gaps(union(ctx.trace.ts[others], ctx.trace.end[others]), begin, max(end, begin))
