@@ -23,7 +23,7 @@ def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
     Args:
         report: the report; its language is the text's.
         verbose: all evidence, all rows of all tables.
-        limit: rows of the tables of ops and kernels, unless `verbose`.
+        limit: rows of the tables of ops and kernels, unless `verbose`; 0 for all.
     """
     parts = [
         _head(report),
@@ -142,7 +142,7 @@ def _gpus(report: Report) -> str:
 
 def _ops(report: Report, verbose: bool, limit: int) -> str:
     lang = report.lang
-    ops = report.ops if verbose else [r for r in report.ops if r.cat == "cpu_op"][:limit]
+    ops = report.ops if verbose else [r for r in report.ops if r.cat == "cpu_op"][: limit or None]
     keys = ("op", "calls", "cpu-self", "cpu-total", "gpu-self", "gpu-total")
     rows = [
         [
@@ -167,7 +167,7 @@ def _kernels(report: Report, verbose: bool, limit: int) -> str:
             units.percent(units.ratio_of(r.total_us, whole), lang),
             us_text(r.mean_us, lang),
         ]
-        for r in (report.kernels if verbose else report.kernels[:limit])
+        for r in (report.kernels if verbose else report.kernels[: limit or None])
     ]
     keys = ("kernel", "from", "calls", "time", "share", "mean")
     return _heading("kernels", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in keys], rows, 2) if rows else ""

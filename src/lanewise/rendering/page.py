@@ -34,14 +34,14 @@ class Page:
         lang: language of its texts.
         width: cells of a line; a narrower terminal than 60 gets lines of 60, which it wraps.
         verbose: whether everything is shown.
-        limit: rows of a table otherwise.
+        limit: rows of a table otherwise; 0 for all.
     """
 
     def __init__(self, lang: str, width: int, *, verbose: bool = False, limit: int = 8) -> None:
         self.lang = lang
         self.width = max(width, _NARROWEST)
         self.verbose = verbose
-        self.limit = limit
+        self.limit = None if verbose or limit == 0 else limit
         self.lines: list[Text] = []
 
     def add(self, line: Text) -> None:

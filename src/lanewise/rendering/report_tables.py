@@ -24,7 +24,7 @@ def op_lines(page: Page, report: Report) -> None:
         ops = sorted(ops, key=lambda r: -r.cpu_self_us)
     if not ops:
         return
-    shown = ops if page.verbose else ops[: page.limit]
+    shown = ops[: page.limit]
     numbers = ["calls", "cpu-self", "cpu-total"] + (["gpu-self", "gpu-total"] if with_gpu else [])
     heads = [Column(TEXTS("col-op", lang), least=18), *(_number(key, lang) for key in numbers)]
     page.heading(TEXTS("ops", lang))
@@ -42,7 +42,7 @@ def kernel_lines(page: Page, report: Report) -> None:
     lang, kernels = page.lang, report.kernels
     if not kernels:
         return
-    shown = kernels if page.verbose else kernels[: page.limit]
+    shown = kernels[: page.limit]
     whole = sum(row.sum_us for row in report.gpu)
     heads = [
         Column(TEXTS("col-kernel", lang), least=24),

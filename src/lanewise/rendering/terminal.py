@@ -42,7 +42,7 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbose: boo
         width: cells of a line.
         color: whether escape codes for colours may be in it.
         verbose: all evidence, all rows of all tables.
-        limit: rows of the tables of ops and kernels, unless `verbose`.
+        limit: rows of the tables of ops and kernels, unless `verbose`; 0 for all.
     """
     page = Page(report.lang, width, verbose=verbose, limit=limit)
     _head(page, report)
