@@ -18,6 +18,7 @@ __all__ = ["RULE"]
 # profiler (torch 2.11) differ by 3.1 us a node; between hosts it is 1.5 to 5 us.
 NODE_NS = 3_000
 _NODE_LOW_NS, _NODE_HIGH_NS = 1_500, 5_000
+_CASTS = ("aten::to", "aten::_to_copy")
 _BACKWARD = re.compile(
     r"^autograd::engine::evaluate_function|^Optimizer\.(step|zero_grad)|Backward\d*$|^CompiledFunctionBackward"
 )
@@ -27,7 +28,9 @@ def _check(ctx: Context) -> Outcome:
     events, sequence = ctx.trace.column("cpu_ops", "event"), ctx.trace.column("cpu_ops", "sequence")
     if len(ctx.events_matching(_BACKWARD)):
         return Clear()  # training: the graph is used
-    recorded = (sequence != MISSING) & (ctx.trace.column("cpu_ops", "forward_thread") <= 0)
+    # Autocast caches its copies of the weights with autograd on, whatever the mode around it: casts alone prove nothing.
+    casts = ctx.trace.names_where(lambda s: s in _CASTS)[ctx.trace.name[events]]
+    recorded = (sequence != MISSING) & (ctx.trace.column("cpu_ops", "forward_thread") <= 0) & ~casts
     nodes = ctx.in_steps(events[recorded])
     if not len(nodes):
         return Clear()
