@@ -43,7 +43,7 @@ _ADAPTERS = frozenset(
 _IDENTIFIER = re.compile(r"\s*(?:&?\(?(?:\w+::)*)(\w+)")
 _PLAIN_ARGUMENTS = re.compile(r"\s*(?:[\w:]+(?: [\w:]+)*(?:[*&]|<\d+u?>)*,\s*)*")
 _LAMBDA_PARAMETERS = re.compile(r"lambda\(([^()]*[^()\s][^()]*)\)#")
-_INDEXED_LAMBDA = re.compile(r"\{lambda\(\)#(\d+)\}::operator\(\)\(\) const::\{lambda\(long\)#1\}")
+_INDEXED_LAMBDA = re.compile(r"\{lambda\(\)#(\d+)\}::operator\(\)\(\)(?: const)?::\{lambda\(long\)#1\}")
 # AT_DISPATCH_ALL_TYPES numbers its lambdas in this order.
 _DISPATCHED = {1: "uint8", 2: "int8", 3: "int32", 4: "int64", 5: "int16", 6: "fp64", 7: "fp32"}
 _WIDENING = re.compile(r"(bfloat16|float16)tofloat32_copy")
@@ -52,8 +52,8 @@ _COPY_FUNCTOR = re.compile(r"Copy<([\w:]+)(?:, ([\w:]+))?")
 _LIST_FUNCTOR = re.compile(r"(\w*(?:Functor|Functor\w*))<([\w: ]+)")
 _OPTIMIZER = re.compile(r"Fused\w*(?:Adam|Sgd|SGD|Adagrad|Lamb|Lion)|Adam\w*Functor|SGDFunctor|AdagradFunctor|LAMB")
 _DECORATION = re.compile(
-    r"(?:_?(?:kernel|cuda|impl|out|internal|template|_)+)+$|CUDAKernelImpl$|KernelImpl(?:Internal)?$|CUDAKernel\w*$"
-    r"|Functor\w*$|Ops$|_functor$|NanFunctor$"
+    r"(?:_(?:kernel|cuda|impl|out|internal|template|frame|gpu)_?)+$|CUDAKernelImpl$|KernelImpl(?:Internal)?$"
+    r"|CUDAKernel\w*$|Functor\w*$|Ops$|_functor$"
 )
 _JITERATOR = re.compile(r"(?:reduction_)?(\w+?)(?:_kernel)?(?:_vectorized\d+)?_kernel$")
 _LAYOUT = re.compile(r"_(nchw|nhwc)(?:_|$)")
@@ -73,6 +73,7 @@ def _without_namespace(base: str) -> bool:
         base in GLOBAL_BASES
         or base.startswith(("multi_tensor_apply", "CatArrayBatchedCopy"))
         or "_vectorized" in base
+        or base.removesuffix("_kernel") in JITERATED
         or (base.startswith("reduction_") and base.endswith("_kernel"))
     )
 
@@ -182,7 +183,9 @@ def _functor_type(functor: str, head: str) -> str | None:
     widening = _WIDENING.match(functor)
     if widening:
         return "bf16->fp32" if widening[1] == "bfloat16" else "fp16->fp32"
-    if functor.endswith("space_cuda_out") or functor in ("arange_cuda_out", "range_cuda_out"):
+    if functor.endswith("space_cuda_out"):
+        return None  # dispatches twice, once for integers
+    if functor in ("arange_cuda_out", "range_cuda_out"):
         number = _INDEXED_LAMBDA.search(head)
         return _DISPATCHED.get(int(number[1])) if number else None
     adapter = _IDENTIFIER.match(head)
@@ -192,6 +195,8 @@ def _functor_type(functor: str, head: str) -> str | None:
     place = head.find(functor) + len(functor)
     if head[place : place + 1] == "<":
         dtype = first_type(head, place, place + 60)
+        if dtype == "bool":  # of a mask, where there is another type
+            dtype = first_type(head, place, place + 60, integers=False) or dtype
         if dtype or "OpaqueType" in head[place : place + 60]:
             return dtype
     return _lambda_type(head)

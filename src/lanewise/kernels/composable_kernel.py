@@ -16,6 +16,8 @@ from lanewise.kernels.words import direction_of, kind_of
 __all__ = ["decoded", "matches"]
 
 _TILE = re.compile(r"GemmSpecialization\)\d+, \d+, (\d+), (\d+), (\d+)")
+_TILE_AB_SCALE = re.compile(r"GemmSpecialization\)\d+, \d+, \d+, \d+, \d+, (\d+), (\d+), (\d+)")
+_TILE_B_SCALE = re.compile(r"GemmSpecialization\)\d+, \d+, \d+, \d+, (\d+), (\d+), (\d+)")
 _TILE_MULTIPLE_D = re.compile(r"InMemoryDataOperationEnum\)\d+, \d+, \d+, (\d+), (\d+), (\d+)")
 _INNER = re.compile(r"ck_tile::(\w+)")
 _MATRIX = re.compile(r"xdl|wmma|mfma|Xdl|Wmma", re.IGNORECASE)
@@ -35,7 +37,7 @@ def decoded(name: Name) -> Kernel | None:
         return _tile_programming(name, head)
     kind, direction = _operation(name)
     product = kind in ("gemm", "conv", "moe", "attention")
-    shape = _TILE.search(head) or _TILE_MULTIPLE_D.search(head)
+    shape = _scaled(head) or _TILE.search(head) or _TILE_MULTIPLE_D.search(head)
     return Kernel(
         name.raw,
         kind,
@@ -45,6 +47,13 @@ def decoded(name: Name) -> Kernel | None:
         tensor_cores=_matrix_cores(head) if product else None,
         direction=direction,
     )
+
+
+def _scaled(head: str) -> re.Match[str] | None:
+    """With block scales, the scales' blocks stand between the threads and the tile."""
+    if "ABScale" in head:
+        return _TILE_AB_SCALE.search(head)
+    return _TILE_B_SCALE.search(head) if "BScale" in head else None
 
 
 def _matrix_cores(head: str) -> bool | None:

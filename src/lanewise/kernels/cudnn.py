@@ -73,7 +73,7 @@ _PLAIN_FFT = tuple(
     for size in ("16x16", "32x32", "64x64", "256")
 )
 BASES = (
-    frozenset(_DIRECT_CONVOLUTIONS)
+    frozenset(_NAMED)
     | frozenset(_PLAIN_FFT)
     | frozenset(
         listed(
@@ -93,7 +93,9 @@ BASES = (
 
 def matches(name: Name) -> bool:
     """Whether this is a name of cuDNN's: its namespaces, its generated kernels, or a kernel without either."""
-    return name.root.startswith(_ROOTS) or name.base.startswith("cudnn_generated") or name.base in BASES
+    if name.root:
+        return name.root.startswith(_ROOTS)
+    return name.base.startswith("cudnn_generated") or name.base in BASES or "cudnn" in name.tail[:200]
 
 
 def decoded(name: Name) -> Kernel | None:

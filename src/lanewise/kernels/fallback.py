@@ -48,5 +48,13 @@ def _type_of_words(words: str) -> str | None:
 
 
 def _owner_of_plain(name: Name) -> str | None:
-    """Functions of Triton are Python's, mostly private ones; kernels of C++ come with parameters."""
+    """A library's types among the parameters; functions of Triton are Python's, mostly private, and have none."""
+    head = name.tail[:300]
+    for library in ("cublas", "cudnn", "cusparse", "cusolver", "curand"):
+        if library in head:
+            return library
+    if name.base.startswith("__amd_rocclr_"):
+        return "driver"
+    if "triton" in name.base:
+        return "triton"
     return "triton" if name.base.startswith("_") and not name.tail and name.base.islower() else None

@@ -13,11 +13,17 @@ __all__ = ["decoded", "matches"]
 
 _FFT = re.compile(
     r"(?:regular|vector|composite|multi|real|bluestein|prime|mixed)_(?:\w*fft\w*|bluestein\w*)|[ds]pRadix\w+|[ds]pVector\w+"
-    r"|\w*bluestein\w*|fft_rtc\w*|r2c_\w*post\w*|postprocess_kernel|preprocess_kernel|spRealComplex\w*|dpRealComplex\w*"
+    r"|(?:pre|post)process\w*(?:C2C|R2C|C2R)\w*|\w*bluestein\w*|fft_rtc\w*|r2c_\w*post\w*|postprocess_kernel|preprocess_kernel|spRealComplex\w*|dpRealComplex\w*"
 )
 _SOLVER = re.compile(
     r"\w*(?:getrf|potrf|potf2|geqrf|geqr2|gesvd|syev|heev|laswp|larf|larft|trsm|trsv|trtri|sytrf|gebrd|ormqr|orgqr|syrk_kernel"
     r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr)\w*"
+)
+# MAGMA's templates, and its kernels that begin with the precision.
+_MAGMA_STEPS = ("potf2", "getf2", "geqr2", "laswp", "laset", "lacpy", "trsm", "trtri")
+_MAGMA = (
+    *("magma", "gemm_template", "gemvn_template", "gemvc_template", "trsm_template", "herk_template"),
+    *(precision + step for precision in "sdcz" for step in _MAGMA_STEPS),
 )
 _ROOTS = {"cusparse": "cusparse", "cusolver": "cusolver", "cufft": "cufft", "curand": "curand", "rocsparse": "rocsparse",
           "rocfft": "rocfft", "rocsolver": "rocsolver", "cusolver_internal": "cusolver"}  # fmt: skip
@@ -28,7 +34,7 @@ def matches(name: Name) -> bool:
     base = name.base
     return (
         name.root in _ROOTS
-        or base.startswith(("magma", "rocsolver", "rocfft", "rocsparse"))
+        or base.startswith((*_MAGMA, "rocsolver", "rocfft", "rocsparse"))
         or (not name.root and (_FFT.fullmatch(base) is not None or _SOLVER.fullmatch(base) is not None))
     )
 
@@ -43,12 +49,12 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, "fft", root or ("rocfft" if base.startswith(("rocfft", "fft_rtc")) else "cufft"))
     if root == "curand":
         return Kernel(name.raw, "random", "curand")
-    if base.startswith("magma"):
+    if base.startswith(_MAGMA):
         kind = "gemm" if "gemm" in base else "gemv" if "gemv" in base else "linalg"
         return Kernel(name.raw, kind, "magma")
-    library = root or ("rocsolver" if base.startswith("rocsolver") else "cusolver" if "magma" not in name.text else "magma")
-    dtype = type_of(name.tail[:100], integers=False)
-    return Kernel(name.raw, "linalg", library if root or base.startswith("rocsolver") else None, dtype=dtype)
+    triangular = base.startswith(("trsm", "trsv", "batch_trsm"))
+    library = root or ("rocsolver" if base.startswith("rocsolver") else "cublas" if triangular else "cusolver")
+    return Kernel(name.raw, "linalg", library, dtype=type_of(name.tail[:100], integers=False))
 
 
 def _sparse(name: Name, library: str) -> Kernel:
@@ -60,5 +66,5 @@ def _sparse(name: Name, library: str) -> Kernel:
         kind = "gemv"
     else:
         words = kind_of(name.words)
-        kind = words if words in ("sort-scan", "cast-copy", "transpose-layout", "fill") else "other"
+        kind = words if words in ("cast-copy", "transpose-layout", "fill") else "other"
     return Kernel(name.raw, kind, library, dtype=type_of(name.tail[:200], integers=False))

@@ -24,12 +24,16 @@ _IGEMM = re.compile(r"igemm_(fwd|bwd|wrw)_(gtcx?\d?|gtcn\w*)_(nhwc|nchwc?|ndhwc)
 _TILE = re.compile(r"_bt(\d+x\d+x\d+)")
 _ARCH = re.compile(r"gfx(9(?:0[0-9a]|4[0-2]|50)|1[0-9]\d\d)")
 _TYPE = re.compile(r"_(bf16|fp16|fp32|f16|f32|fp16fp32)(?:_|$)")
+# Reference convolutions state the types of the tensors, of the sum, and of the result.
+_NAIVE = re.compile(r"naive_conv_\w*?_(float|half|ushort|int8_t)_(?:double|float|int32_t)_")
+_NAIVE_TYPES = {"float": "fp32", "half": "fp16", "ushort": "bf16", "int8_t": "int8"}
 _WORD = re.compile(r"(?i)fwd|forward|bwd|backward|wrw|bprop")
 
 STARTS = (
     "igemm_", "miopen", "MIOpen", "mlo", "mIOpen", "Im2d2Col", "Im3d2Col", "Col2Im", "SubTensorOp", "Op1dTensor",
     "Op2dTensor", "Op3dTensor", "Op4dTensor", "OpTensor", "Op5dTensor", "batched_transpose_", "transpose_NCHW2CNHW",
-    "transpose_CNHW2NCHW", "transpose_packed_", "gcnAsmConv", "naive_conv_", "gridwise_convolution", "Softmax",
+    "transpose_CNHW2NCHW", "transpose_packed_", "gcnAsmConv", "naive_conv_", "gridwise_convolution",
+    "SoftmaxForward", "SoftmaxBackward",
     "gridwise_generic_reduce", "xformers_miopen", "CastTensor", "SetTensor", "ScaleTensor", "LRN", "tensor_reorder",
     "conv1x1u", "ActiveFwd", "ActiveBwd",
 )  # fmt: skip
@@ -92,6 +96,9 @@ def _implicit_gemm(name: Name, match: re.Match[str]) -> Kernel:
 
 
 def _stated_type(base: str) -> str | None:
+    naive = _NAIVE.match(base)
+    if naive:
+        return _NAIVE_TYPES[naive[1]]
     match = _TYPE.search(base)
     if match is None:
         return None

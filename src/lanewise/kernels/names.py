@@ -22,6 +22,7 @@ _ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "_GLOBA
 _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
 _RETURN_TYPE = re.compile(r"(?:(?:static|inline|__global__)\s+)*(?:void|int|auto|float)\s+(?=[\w:~])")
 _CAST_LITERAL = re.compile(r"\((?:unsigned |signed )?(?:int|long long|long|short|char|bool)\)(?=-?\d)")
+_INNER_RETURN = re.compile(r"\bvoid (?=(?:\w+::)+\w+<)")
 _NSIGHT_LAMBDA = re.compile(r"\[lambda\(([^()]*)\) \(instance (\d+)\)\]")
 _LLVM_LAMBDA = re.compile(r"'lambda(\d*)'\(([^()]*)\)")
 _PATH = re.compile(r"[^<(\s]+")
@@ -83,7 +84,7 @@ def parsed(raw: str) -> Name:
 
 
 def _in_one_spelling(text: str) -> str:
-    text = _CAST_LITERAL.sub("", text)
+    text = _INNER_RETURN.sub("", _CAST_LITERAL.sub("", text)).replace("operator ()", "operator()")
     if "(instance " in text:
         text = _NSIGHT_LAMBDA.sub(r"{lambda(\1)#\2}", text)
     if "'lambda" in text:

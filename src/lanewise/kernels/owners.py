@@ -26,6 +26,8 @@ OWNERS: dict[str, str] = {
     "flash": "flash-attention",
     "flashinfer": "flashinfer",
     "gptq": "vllm",
+    "mori": "mori",
+    "gptq_marlin": "marlin",
     "marlin": "marlin",
     "marlin_moe_wna16": "marlin",
     "moe": "trtllm",

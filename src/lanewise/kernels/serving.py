@@ -19,7 +19,7 @@ __all__ = ["decoded", "matches"]
 _ROOTS = frozenset(
     listed(
         "vllm sgl_kernel sglang sgl_hip flashinfer tensorrt_llm tensorrt moe deep_gemm marlin marlin_moe_wna16 awq gptq"
-        " deep_ep sgl"
+        " deep_ep sgl gptq_marlin fp8_marlin marlin_dense"
     )
 )
 _NAMED = {
@@ -56,7 +56,7 @@ _TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat1
 _BITS = re.compile(r"(\d+)(?:_|$)")
 _BITSANDBYTES = re.compile(r"k(?:Deq|Q|Opt|Precond|gemm|Int8|dequant|spmm|Percentile|Estimate|Histogram)\w*")
 _SKINNY = re.compile(r"wvSplitK|wv_splitk")
-_STARTS = ("bmm_", "gemm_", "batchedGemm_", "wvSplitK", "wv_splitk", "paged_attention_")
+_STARTS = ("wvSplitK", "wv_splitk", "paged_attention_")
 # (exponent bits, mantissa bits, signed) of vLLM's scalar types.
 _SCALARS = {(5, 10, 1): "fp16", (8, 7, 1): "bf16", (4, 3, 1): "fp8_e4m3", (5, 2, 1): "fp8_e5m2", (8, 23, 1): "fp32",
             (0, 7, 1): "int8", (2, 1, 1): "fp4"}  # fmt: skip
@@ -68,6 +68,8 @@ def matches(name: Name) -> bool:
     if name.root:
         return name.root in _ROOTS
     base = name.base
+    if base.startswith(("bmm_", "gemm_", "batchedGemm_")) and _TRTLLM.match(base):
+        return True
     return base in _PLAIN or base.startswith(_STARTS) or (base[:1] == "k" and bool(_BITSANDBYTES.match(base)))
 
 
@@ -76,7 +78,7 @@ def decoded(name: Name) -> Kernel | None:
     base = name.base
     if name.root == "deep_gemm":
         return _deep_gemm(name)
-    if base.startswith("Marlin") or name.root.startswith("marlin"):
+    if base.startswith("Marlin") or "marlin" in name.root:
         return _marlin(name)
     generated = _TRTLLM.match(base)
     if generated:
@@ -103,10 +105,12 @@ def _by_namespace(name: Name) -> str | None:
     """Namespaces tell what their kernels are for."""
     for space, kind in (
         ("::moe::", "moe"), ("moe::", "moe"), ("cutlass_kernels::", "moe"), ("::norm::", "norm"), ("::mmha::", "attention"),
+        ("OnlineSoftmax", "softmax"),
         ("::sampling::", "random"), ("::mla::", "attention"), ("::gptq::", "gemm"), ("::fused_moe", "moe"),
         ("::quantization::", "quantize"),
+        ("::weight_only::", "gemv"),
     ):  # fmt: skip
-        if (space.startswith("::") and space in name.path) or name.path.startswith(space):
+        if (space.startswith(("::", "Online")) and space in name.path) or name.path.startswith(space):
             return kind if kind_of(name.words) != "collective" else "collective"
         if space == "cutlass_kernels::" and "::cutlass_kernels::" in name.path:
             return kind

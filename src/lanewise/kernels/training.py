@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lanewise.kernels.dtypes import type_of
+from lanewise.kernels.dtypes import cast, type_of
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.lists import listed
 from lanewise.kernels.names import Name
@@ -89,6 +89,9 @@ def _by_namespace(path: str) -> str | None:
 
 
 def _dtype(name: Name, kind: str) -> str | None:
-    if not name.tail.startswith("<") or kind in ("quantize", "other"):
+    if not name.tail.startswith("<") or kind == "other":
         return None
+    if kind == "quantize":
+        types = [t for argument in name.arguments[:8] if (t := type_of(argument, integers=False))]
+        return cast(types[-2], types[-1]) if len(types) > 1 and types[-1].startswith(("fp8", "fp4")) else None
     return type_of(name.tail[:300], integers=False)

@@ -130,7 +130,9 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, "moe", _OWNERS.get(base, "sglang"))
     kind, direction = _NAMED.get(base) or (kind_of(name.words), direction_of(name.words))
     if kind is None:
-        return None
+        if base not in _OWNERS:
+            return None
+        kind = "other"  # the engines' small helpers for indices and sizes
     return Kernel(name.raw, kind, _OWNERS.get(base, "triton"), dtype=_dtype(base, kind), direction=direction)
 
 

@@ -30,6 +30,8 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("conv-aux", "im2col im_2_col im2d2col col2im col_2_im vol2col vol2im im2col4d filter_transform"),
     ("conv", "conv conv1d conv2d conv3d convolution convolve deconv winograd wgrad dgrad fprop depthwise igemm"
      " conv1x1u convolution2d"),
+    ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd mamba"
+     " wkv rwkv gla gdn fused_recurrent retention"),
     ("gemm-aux", "split_k_reduce splitk_reduce splitkreduce reduce_split_k reduce_splitk post_gsu"),
     ("gemv", "gemv gemv2t gemv2n gemvx gemvt gemvn gemvnsp matvec dot_product"),
     ("gemm", "gemm gemms matmul matmuls mm bmm addmm syrk symm trmm wvsplitk lora_shrink lora_expand sgmv_shrink"
@@ -61,11 +63,10 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("cast-copy", "copy copies cast cat concat concatenate split pad padding unpad memcpy convert conversion pack unpack"
      " contiguous flip roll slice repeat tile broadcast reflection_pad replication_pad"),
     ("fft", "fft ifft rfft irfft stft fft2d fft1d"),
-    ("rnn", "rnn lstm gru selective_scan lstm_cell gru_cell"),
     ("linalg", "cholesky potrf potrs getrf getrs geqrf qr svd gesvd eig eigh syev syevd syevj heev trsm trsv laswp"
      " larf larft solve solver inverse pivot pivots lu triangular"),
     ("fused-pointwise", "and_mul swiglu geglu reglu glu bias_gelu bias_relu gelu_and silu_mul act_mul bias_act"
-     " gated gated_act dgeglu dswiglu"),
+     " gated_act dgeglu dswiglu"),
     ("reduction", "reduce reduction sum mean argmax argmin amax amin max min var std average l2_norm reducer"),
     ("fill", "fill zero zeros zerofill memset arange ones full eye linspace clear iota"),
     ("elementwise", "add sub mul div gelu silu relu sigmoid tanh exp log pow sqrt rsqrt clamp where masked_fill abs"
@@ -90,13 +91,17 @@ _BACKWARD = frozenset(
 _FORWARD = frozenset(listed("forward fwd fprop fw updateoutput"))
 
 
+def _undimensioned(word: str) -> str:
+    """``rmsnorm2d`` without its dimensions."""
+    return word[:-2] if word[-1:] == "d" and word[-2:-1].isdigit() else word
+
+
 def kind_of(words: str) -> str | None:
     """The kind that these words name (``_add_rms_norm_`` is a norm), or None."""
     parts = words[1:-1].split("_")
     best = len(_KINDS)
     for start, part in enumerate(parts):
-        if part[-2:-1].isdigit() and part[-1] == "d":
-            part = part[:-2]  # `rmsnorm2d`
+        part = _undimensioned(part)
         best = min(best, _RANK.get(part, best))
         if part in _BEGINS_PHRASE:
             for end in range(start + 2, min(start + _LONGEST, len(parts)) + 1):
@@ -108,7 +113,7 @@ def kind_of(words: str) -> str | None:
 
 def direction_of(words: str) -> str | None:
     """``backward`` or ``forward`` where a word says so; None where none does, or both do."""
-    parts = set(words[1:-1].split("_"))
+    parts = {_undimensioned(part) for part in words[1:-1].split("_")}
     backward = not parts.isdisjoint(_BACKWARD) or "backward_" in words
     forward = not parts.isdisjoint(_FORWARD)
     if backward == forward:
