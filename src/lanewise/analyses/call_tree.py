@@ -11,6 +11,8 @@ from lanewise.model.nesting import Nesting, nest
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
+from .id_sets import in_groups
+
 __all__ = ["CALL_CATEGORIES", "OP_CATEGORIES", "full_tree", "op_tree", "self_times"]
 
 Array = npt.NDArray[Any]
@@ -81,7 +83,7 @@ def self_times(trace: Trace, tree: Nesting) -> Array:
     inner = np.flatnonzero(tree.parent >= 0)
     if not len(inner):
         return end - ts
-    by_parent = inner[np.argsort(tree.parent[inner], kind="stable")]  # children of one parent are in order of their start
+    by_parent = inner[in_groups(tree.parent[inner])]  # children of one parent are in order of their start
     parent = tree.parent[by_parent]
     # Running maximum of the ends within each parent: lift each parent's children above those of all before it.
     first = np.r_[True, parent[1:] != parent[:-1]]
@@ -93,5 +95,6 @@ def self_times(trace: Trace, tree: Nesting) -> Array:
     begin = np.where(first, ts[by_parent], np.maximum(ts[by_parent], before))
     covered = np.maximum(end[by_parent] - begin, 0)
     out: Array = (end - ts).astype(np.int64)
-    np.subtract.at(out, parent, covered)
+    firsts = np.flatnonzero(first)
+    out[parent[firsts]] -= np.add.reduceat(covered, firsts)
     return out

@@ -17,6 +17,7 @@ from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
 from .copies import STAGED_BYTES, host_copies
+from .id_sets import distinct
 from .launches import launches
 
 __all__ = ["ACTIVITIES", "Activity", "activities", "blocking_calls", "launching_lanes"]
@@ -75,7 +76,7 @@ def blocking_calls(trace: Trace) -> Array:
     rows = np.flatnonzero(blocks & (links.launch >= 0))
     copies = trace.analysis(host_copies)
     held = copies.call[copies.to_gpu & copies.held & (copies.bytes > STAGED_BYTES)]
-    return np.union1d(np.union1d(calls[by_name], links.call[links.launch[rows]]), held).astype(np.int64)
+    return distinct(np.r_[calls[by_name], links.call[links.launch[rows]], held]).astype(np.int64)
 
 
 def activities(trace: Trace) -> Activity:
@@ -103,7 +104,7 @@ def activities(trace: Trace) -> Activity:
         "data": named(ops, _DATA),
         "sync": np.setdiff1d(blocking_calls(trace), to_gpu.call[to_gpu.to_gpu]),
         "allocation": named(calls, _ALLOCATION, _NOT_ALLOCATION),
-        "pageable_copy": np.unique(copies),
+        "pageable_copy": distinct(copies),
         "autograd": ops[trace.names_where(lambda s: s.startswith("autograd::engine::"))[trace.name[ops]]],
         "dispatch": ops[trace.category[ops] == CATEGORY_CODES["cpu_op"]],
     }

@@ -18,6 +18,7 @@ from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
 from .call_tree import op_tree
+from .id_sets import among, distinct
 
 __all__ = ["GPU_KINDS", "LAUNCH_KINDS", "Launches", "launches"]
 
@@ -86,7 +87,7 @@ def launches(trace: Trace) -> Launches:
     calls, ids = trace.column("calls", "event"), trace.column("calls", "correlation")
     gpu_ids = trace.column("gpu_ops", "correlation")
     valid = gpu_ids > 0
-    started = np.isin(ids, gpu_ids[valid]) & (ids > 0)
+    started = among(ids, distinct(gpu_ids[valid])) & (ids > 0)
     by_name = _kinds_by_name(trace)[trace.name[calls]]
     candidates = np.flatnonzero(started | (by_name >= 0))
     candidates, shared_ids = _outer_calls(trace, calls, ids, candidates, started)
@@ -96,7 +97,7 @@ def launches(trace: Trace) -> Launches:
     order = np.argsort(correlation, kind="stable")
     unique = np.r_[True, np.diff(correlation[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
     unique_ids, unique_rows = correlation[order][unique], order[unique]
-    usable = valid & ~np.isin(gpu_ids, shared_ids)
+    usable = valid & ~among(gpu_ids, shared_ids)
     launch = np.full(len(gpu_ids), -1, dtype=np.int32)
     if len(unique_ids):
         place = np.minimum(np.searchsorted(unique_ids, gpu_ids), len(unique_ids) - 1)
@@ -149,10 +150,8 @@ def _outer_calls(trace: Trace, calls: Array, ids: Array, rows: Array, started: A
     idle = (outer >= 0) & ~started[rows]
     # The outer call keeps the GPU work when only the inner one's id is on it: then the inner call is the launch.
     rows = rows[~(same | idle)]
-    found = ids[rows]
-    order = np.argsort(found, kind="stable")
-    again = np.flatnonzero(np.diff(found[order]) == 0)
-    return rows, np.unique(found[order][again])
+    found = np.sort(ids[rows])
+    return rows, distinct(found[1:][found[1:] == found[:-1]])
 
 
 def _kinds(trace: Trace, by_name: Array, launch: Array, n: int) -> Array:

@@ -23,6 +23,7 @@ from lanewise.model.trace import Trace
 
 from .cpu_activity import blocking_calls, launching_lanes
 from .gpu_time import gpu_op_times
+from .id_sets import among, distinct
 from .launches import launches
 from .steps import Steps, steps
 
@@ -314,7 +315,7 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     windows = _windows(found, chosen)
     links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
     blocking = trace.analysis(blocking_calls)
-    calls = np.union1d(links.call, blocking)
+    calls = distinct(np.r_[links.call, blocking])
     ts = trace.ts[calls]
     begins, ends = (np.array(x, dtype=np.int64) for x in zip(*windows, strict=True))
     window = np.searchsorted(begins, ts, side="right") - 1
@@ -328,7 +329,7 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
     at, window = np.r_[ts, ends], np.r_[window, np.arange(n)]
     order = np.lexsort((event < 0, at, window))
     event, at, window = event[order], at[order], window[order]
-    blocks = np.isin(event, blocking) & (event >= 0)
+    blocks = among(event, blocking) & (event >= 0)
     # The work before an item ends where the call begins; a launch's own time is work before the next item, a blocking
     # call's time is its wait.
     if chosen[-1] == len(found) - 1:
