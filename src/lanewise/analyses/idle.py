@@ -188,8 +188,10 @@ def _cpu_causes(trace: Trace, begin: Array, end: Array) -> dict[str, Array]:
     """What the CPU was doing from `begin` to `end` of each gap, ns by cause; they sum to the gap's CPU part."""
     out: dict[str, Array] = {}
     before = np.zeros(len(begin), dtype=np.int64)
-    for cause, covered in trace.analysis(_cpu_covers):
-        now = overlap_with(begin, end, covered)
+    covered: Intervals = (before[:0], before[:0])
+    for cause, covering in trace.analysis(_cpu_covers):
+        now = before if covering is covered else overlap_with(begin, end, covering)
+        covered = covering
         out[cause] = now - before
         before = now
     out["python"] = (end - begin) - before

@@ -15,6 +15,7 @@ from lanewise.model.trace import MISSING, Trace
 
 from .call_tree import op_tree, self_times
 from .gpu_time import gpu_op_times
+from .id_sets import in_groups
 from .launches import launches
 
 __all__ = ["KernelRow", "OpRow", "OpTimes", "kernel_table", "op_table", "op_table_by_shape", "op_times"]
@@ -87,7 +88,7 @@ def op_times(trace: Trace) -> OpTimes:
         gpu_total=gpu_total[rows],
         gpu_own=own_gpu[rows],
         gpu_ops=gpu_ops[rows],
-        outermost=_outermost(tree, trace.name[tree.events], is_op)[rows],
+        outermost=_outermost(tree, trace.name[tree.events])[rows],
     )
 
 
@@ -104,25 +105,18 @@ def _own_gpu(trace: Trace, tree: Nesting) -> tuple[Array, Array]:
     return time, np.bincount(at, minlength=len(tree.events)).astype(np.int64)
 
 
-def _outermost(tree: Nesting, name: Array, is_op: Array) -> Array:
-    """Which events have no op of the same name around them."""
-    out = np.ones(len(name), dtype=np.bool_)
-    # Only names that occur at more than one depth can be inside themselves.
-    n = int(name.max(initial=0)) + 1
-    low, high = np.full(n, 2**30), np.full(n, -1)
-    rows = np.flatnonzero(is_op)
-    np.minimum.at(low, name[rows], tree.depth[rows])
-    np.maximum.at(high, name[rows], tree.depth[rows])
-    rows = rows[(high > low)[name[rows]] & (tree.depth[rows] > low[name[rows]])]
-    up = tree.parent[rows]
-    while len(rows):
-        some = up >= 0
-        rows, up = rows[some], up[some]
-        same = name[up] == name[rows]
-        out[rows[same]] = False
-        # Above the shallowest event of that name there is nothing to find.
-        go_on = ~same & (tree.depth[up] > low[name[rows]])
-        rows, up = rows[go_on], tree.parent[up[go_on]]
+def _outermost(tree: Nesting, name: Array) -> Array:
+    """Which events have no event of the same name around them."""
+    # What an event encloses follows it, so one is inside another of its name when that one's last descendant is not before it.
+    n = len(name)
+    out = np.ones(n, dtype=np.bool_)
+    order = in_groups(name)
+    last = order + tree.totals(np.ones(n, dtype=np.int64))[order] - 1
+    first = np.ones(n, dtype=np.bool_)
+    np.not_equal(name[order][1:], name[order][:-1], out=first[1:])
+    group = np.cumsum(first) * n  # lifts each name's events above those of the names before
+    reach = np.maximum.accumulate(last + group)
+    out[order[1:]] = first[1:] | (reach[:-1] < (order + group)[1:])
     return out
 
 
