@@ -13,8 +13,6 @@ from expectations import failure, found
 from places import CASES as CASES_DIR
 
 CASES: list[dict[str, Any]] = json.loads((CASES_DIR / "cases.json").read_text("utf-8"))
-# These speak of findings, which rules make.
-NEED_RULES = {case["id"] for case in CASES if case["kind"] == "wording"} | {"compile-in-every-step"}
 
 
 def _not_json(word: str) -> None:
@@ -26,12 +24,7 @@ def report_of(path: Path) -> Any:
     return json.loads(lanewise.explain(lanewise.load(path)).to_json(), parse_constant=_not_json)
 
 
-def _param(case: dict[str, Any]) -> Any:
-    marks = [pytest.mark.xfail(reason="needs rules", strict=False)] if case["id"] in NEED_RULES else []
-    return pytest.param(case, id=case["id"], marks=marks)
-
-
-@pytest.mark.parametrize("case", [_param(c) for c in CASES])
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c["id"])
 def test_case(case: dict[str, Any]) -> None:
     allowed = case.get("expect_exit", 0)
     allowed = allowed if isinstance(allowed, list) else [allowed]

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .columns import ChunkColumns, NeedsTextError, chunk_columns
+from .decoding import DECODE_ERRORS, end_by
 from .framing import Chunk
 from .mending import silent_backslash
 from .records import event_decoder, text_event_decoder
-from .repair import DECODE_ERRORS, TRAILING, Damage, end_before, mend_chunk
+from .repair import Damage, mend_chunk
 
 __all__ = ["DecodedChunk", "decode_chunk"]
 
 # What may follow the array of events: another key of the header, the end of the document, the end of the text.
-_AFTER_EVENTS = re.compile(rb'[\s\0]*(?:[\s\0,]*"|\}|\]\Z|[\[{]|\Z)')
+_AFTER_EVENTS = re.compile(rb'[\s\0]*(?:[\s\0,]*(?:"|\]?\Z)|\}|[\[{])')
 
 
 @dataclass(slots=True)
@@ -61,10 +62,7 @@ def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
     try:
         return decoder.decode(wrapped), None
     except DECODE_ERRORS as why:
-        trailing = TRAILING.search(str(why))
-    if trailing is None:
-        return None
-    close = end_before(wrapped, int(trailing.group(1)), b"]")
+        close = end_by(why, wrapped, b"]")
     if close is None or not _AFTER_EVENTS.match(wrapped, close):
         return None
     try:

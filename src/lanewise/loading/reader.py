@@ -15,8 +15,9 @@ from lanewise.model.notes import Note
 
 from .assembly import Assembly
 from .chunks import DecodedChunk, decode_chunk
+from .decoding import DECODE_ERRORS
 from .framing import LARGEST_EVENT, TOKEN, Chunk, Framer, HeaderScan
-from .repair import DECODE_ERRORS, Tally, members, mend_chunk, mend_object
+from .repair import Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys
 from .source import Source
 from .workers import Job, Workers

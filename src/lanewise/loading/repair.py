@@ -16,24 +16,22 @@ from typing import Any
 
 import msgspec
 
+from .decoding import DECODE_ERRORS, Found, decoded_event
 from .exact import ns_of_text
 from .framing import ANY_EVENT_START, EVENT_START, TOKEN
 from .mending import mended_texts, silent_backslash
-from .records import ARGS_FIELDS, NOTHING, Args, TextEvent
+from .records import TextEvent
 
-__all__ = ["DECODE_ERRORS", "TRAILING", "Damage", "Mended", "Tally", "end_before", "members", "mend_chunk", "mend_object"]
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+__all__ = ["Damage", "Mended", "Tally", "members", "mend_chunk", "mend_object"]
 
 _SEPARATORS = re.compile(rb"[\s\0,]*")
 # After the events: another key of the document, its end, the end of the text, or another document.
-_END_OF_EVENTS = re.compile(rb'\][\s\0]*(?:[\s\0,]*"|\}|[\[{]|\Z)')
+_END_OF_EVENTS = re.compile(rb'\][\s\0]*(?:[\s\0,]*(?:"|\Z)|\}|[\[{])')
 _EVENT_THEN_END = re.compile(rb"\}[\s\0,]*(?=" + _END_OF_EVENTS.pattern + rb")")
 _END_OF_TEXT = re.compile(rb"[\s\0]*(?:[\[{]|\Z)")
+_OPEN_STRING = re.compile(rb'"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL)
 _CLOSING = re.compile(rb"\]")
 _ONLY_BRACKETS = re.compile(rb"[\s\0,}\]]*\Z")
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z")
 
 _MERGE_PIECES = 16  # an event with objects in its arguments may be split; more than this many are not joined again
 _LARGEST_MENDED = 16 << 20  # what is larger is given up: mending takes many passes over the text
@@ -157,7 +155,7 @@ class _Mender:
         piece = bisect_right(self._ends, self._at)
         end = self._ends[piece]
         text = self._data[self._at : end]
-        found = None if silent_backslash(text) else _decoded(text)
+        found = None if silent_backslash(text) else decoded_event(text)
         if found is None and _unbalanced(text):
             found = self._joined(piece)
         if found is not None:
@@ -188,11 +186,11 @@ class _Mender:
         self._lost = self._at if self._lost is None else self._lost
         self._at = end
 
-    def _joined(self, piece: int) -> _Found | None:
+    def _joined(self, piece: int) -> Found | None:
         """A sound event that was split at objects within its arguments."""
         for end in self._ends[piece + 1 : piece + _MERGE_PIECES]:
             text = self._data[self._at : end]
-            found = None if silent_backslash(text) else _decoded(text)
+            found = None if silent_backslash(text) else decoded_event(text)
             if found is not None:
                 return found
         return None
@@ -209,16 +207,17 @@ class _Mender:
 
     def _give_up(self, end: int) -> None:
         data = self._data
-        close = self._close(self._at) if end == len(data) else None
+        close = self._close(self._at, end) if end == len(data) else None
         if close is None and end == len(data) and self._last:
             self._at = end  # the file is cut here
         else:
             self._lose("unreadable", end if close is None else close)
 
-    def _close(self, begin: int, end: int | None = None) -> int | None:
+    def _close(self, begin: int, end: int) -> int | None:
         """Offset of the bracket that closes the events, behind an event that cannot be read."""
-        closings = (m.start() for m in _CLOSING.finditer(self._data, begin, len(self._data) if end is None else end))
-        return next((at for at in closings if self._closes(at, sure=False)), None)
+        own, stop = _own_brackets(self._data[begin : min(end, begin + _LARGEST_SEARCHED)])
+        closings = (m.start() for m in _CLOSING.finditer(self._data, begin, begin + stop))
+        return next((at for at in closings if at - begin not in own and self._closes(at, sure=False)), None)
 
     def _rubbish(self) -> None:
         """Skip what is no event, up to the next event or the end of the events."""
@@ -235,9 +234,6 @@ class _Mender:
             self._lose("rubbish", stop)
 
 
-_Found = tuple[TextEvent, int, tuple[str, ...]]  # event, bytes used, kinds of damage
-
-
 def _unbalanced(piece: bytes) -> bool:
     return piece.count(b"{") > piece.count(b"}")
 
@@ -245,6 +241,22 @@ def _unbalanced(piece: bytes) -> bool:
 def _timed(event: TextEvent) -> bool:
     """Whether an event has a start, and no duration below 0."""
     return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or event.dur >= 0)
+
+
+def _own_brackets(text: bytes) -> tuple[set[int], int]:
+    """Places of the brackets that close lists opened in the text, and where a string begins that has no end in it."""
+    found: set[int] = set()
+    opened: list[bytes] = []
+    for token in TOKEN.finditer(text):
+        part = token.group()
+        if part[:1] == b'"':
+            if _OPEN_STRING.match(part):
+                return found, token.start()
+        elif part in b"{[":
+            opened.append(part)
+        elif opened and opened.pop() == b"[" and part == b"]":
+            found.add(token.start())
+    return found, len(text)
 
 
 def _inner_event(text: bytes) -> int:
@@ -255,57 +267,10 @@ def _inner_event(text: bytes) -> int:
             continue  # an event's arguments
         if match.group()[1:].lstrip()[:4] == b'"ph"':  # as Kineto's events begin, and nothing in their arguments
             return at
-        found = _decoded(text[at : at + _LARGEST_SEARCHED])
+        found = decoded_event(text[at : at + _LARGEST_SEARCHED])
         if found is not None and found[0].ph is not None:
             return at
     return 0
-
-
-def _decoded(text: bytes) -> _Found | None:
-    """The event at the beginning of sound text."""
-    try:
-        return msgspec.json.decode(text, type=TextEvent), len(text), ()
-    except msgspec.ValidationError:
-        used = _value_end(text)
-    except DECODE_ERRORS as why:
-        used = _end_by(why, text)
-    if used is None:
-        return None
-    text = text[:used]
-    try:
-        return msgspec.json.decode(text, type=TextEvent), used, ()
-    except msgspec.ValidationError:
-        found = _coerced(text)
-        return None if found is None else (found[0], used, found[1])
-    except DECODE_ERRORS:
-        return None
-
-
-def _value_end(text: bytes) -> int | None:
-    """Where the object ends that text begins with."""
-    try:
-        msgspec.json.decode(text, type=msgspec.Raw)
-    except DECODE_ERRORS as why:
-        return _end_by(why, text)
-    return len(text)
-
-
-def _end_by(why: Exception, text: bytes) -> int | None:
-    trailing = TRAILING.search(str(why))
-    return None if trailing is None else end_before(text, int(trailing.group(1)), b"}")
-
-
-def end_before(text: bytes, reported: int, closing: bytes) -> int | None:
-    """Offset after the value that decoding took before it found more text.
-
-    The decoder reports a place at or one after the first byte that does not belong; between the value's closing bracket and
-    that byte there is only white space.
-    """
-    for at in (reported - 1, reported):
-        value = text[:at].rstrip(b" \t\r\n")
-        if value.endswith(closing):
-            return len(value)
-    return None
 
 
 def _mended_event(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
@@ -313,65 +278,10 @@ def _mended_event(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
     if len(text) > _LARGEST_MENDED:
         return None
     for mended, kinds in mended_texts(text):
-        found = None if silent_backslash(mended) else _decoded(mended)
+        found = None if silent_backslash(mended) else decoded_event(mended)
         if found is not None and not mended[found[1] :].strip(b" \t\r\n\0,"):
             return found[0], tuple(dict.fromkeys((*kinds, *found[2])))
     return None
-
-
-def _coerced(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
-    """An event whose fields have unusual types: what fits is kept."""
-    try:
-        fields: Any = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
-        loose: dict[str, Any] = {
-            key: msgspec.json.decode(raw)
-            for key, raw in fields.items()
-            if key in ("ph", "cat", "name", "pid", "tid", "id", "ts", "dur", "args")
-        }
-    except DECODE_ERRORS:
-        return None
-    event, odd = TextEvent(), False
-    for key in ("ph", "cat", "name", "pid", "tid", "id"):
-        value = loose.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-            value, odd = None, True
-        if key in ("ph", "cat", "name") and value is not None and not isinstance(value, str):
-            value = str(value)
-        setattr(event, key, value)
-    # The text of a number, so that it stays exact; also out of a string.
-    ts, dur = (_number_text(loose.get(key), fields.get(key)) for key in ("ts", "dur"))
-    event.ts = msgspec.Raw(ts.encode()) if ts is not None else NOTHING
-    event.dur = None if dur is None else float(dur)
-    event.args = _coerced_args(loose.get("args"))
-    odd = odd or (loose.get("args") is not None and event.args is None)
-    odd = odd or any(got is None and loose.get(key) is not None for key, got in (("ts", ts), ("dur", dur)))
-    return event, ("types",) if odd else ()
-
-
-def _number_text(value: Any, raw: msgspec.Raw | None) -> str | None:
-    if isinstance(value, bool) or value is None or raw is None:
-        return None
-    text = value.strip() if isinstance(value, str) else bytes(raw).decode("ascii", "replace").strip()
-    return text if _NUMBER.match(text) else None
-
-
-def _coerced_args(loose: Any) -> Args | None:
-    if not isinstance(loose, dict):
-        return None
-    args = Args()
-    for key, value in loose.items():
-        name = ARGS_FIELDS.get(key)
-        if name is None or value is None:
-            continue
-        if name in ("dims", "types", "strides", "concrete"):
-            setattr(args, name, msgspec.Raw(msgspec.json.encode(value)))
-        elif name in ("grid", "block", "name", "labels"):
-            setattr(args, name, value)
-        elif name in ("call_stack", "collective", "dtype", "group_name", "group_text", "sync_kind"):
-            setattr(args, name, value if isinstance(value, str) else None)
-        elif isinstance(value, int | float | str) and not isinstance(value, bool):
-            setattr(args, name, value)
-    return args
 
 
 # ---------------------------------------------------------------- a damaged header

@@ -22,12 +22,12 @@ from msgspec import Raw, Struct
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES, canonical_category
 
 from .columns import NO_TIME, Numbering, floats, integers
+from .decoding import DECODE_ERRORS, end_by
 from .exact import exact_ns
 from .framing import EVENT_START, Framer, HeaderScan
 from .mending import mended_texts
 from .reader import Progress
 from .reading import survey
-from .repair import DECODE_ERRORS, TRAILING, end_before
 from .source import Source, TraceSource, open_source
 from .window import Selection, Window
 
@@ -195,8 +195,7 @@ def _event_texts(wrapped: bytes, result: SliceResult, *, last: bool) -> tuple[li
     try:
         return [bytes(t) for t in _texts.decode(wrapped)], b"", False
     except DECODE_ERRORS as why:
-        trailing = TRAILING.search(str(why))
-    close = None if trailing is None else end_before(wrapped, int(trailing.group(1)), b"]")
+        close = end_by(why, wrapped, b"]")
     if close is not None:
         try:
             return [bytes(t) for t in _texts.decode(wrapped[:close])], b"", True
@@ -243,10 +242,9 @@ def _sound_text(piece: bytes) -> tuple[bytes | None, bool]:
     try:
         msgspec.json.decode(piece, type=dict[str, Raw])
     except DECODE_ERRORS as why:
-        trailing = TRAILING.search(str(why))
+        end = end_by(why, piece)
     else:
         return piece, False
-    end = None if trailing is None else end_before(piece, int(trailing.group(1)), b"}")
     if end is None:
         return None, piece[:1] == b"]"
     return piece[:end], piece[end:].lstrip(b" \t\r\n\0,")[:1] == b"]"

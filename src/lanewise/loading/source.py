@@ -31,6 +31,7 @@ TraceSource = str | os.PathLike[str] | IO[bytes]
 BLOCK_BYTES = 4 << 20
 _COMPRESSED_BYTES = 1 << 20
 _PIECE_BYTES = 2 << 10
+_TRAILER_BYTES = 8
 _GZIP = b"\x1f\x8b"
 
 
@@ -102,8 +103,9 @@ class Source:
         """Members of a gzip stream one after the other; what still inflates of a damaged one is kept."""
         member, at = _inflater.decompressobj(31), 0
         while data:
-            # In small pieces: a piece with an error in it gives nothing.
-            piece = data[at : at + _PIECE_BYTES]
+            # In small pieces, since one with an error in it gives nothing; the trailer, whose checksum may be wrong, by itself.
+            left = len(data) - at
+            piece = data[at : at + (min(_PIECE_BYTES, left - _TRAILER_BYTES) if left > _TRAILER_BYTES else 1)]
             try:
                 yield member.decompress(piece, BLOCK_BYTES)
                 while member.unconsumed_tail:
