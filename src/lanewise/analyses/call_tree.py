@@ -84,17 +84,33 @@ def self_times(trace: Trace, tree: Nesting) -> Array:
     if not len(inner):
         return end - ts
     by_parent = inner[in_groups(tree.parent[inner])]  # children of one parent are in order of their start
-    parent = tree.parent[by_parent]
-    # Running maximum of the ends within each parent: lift each parent's children above those of all before it.
-    first = np.r_[True, parent[1:] != parent[:-1]]
-    group = np.cumsum(first) - 1
-    base = ts[by_parent[first]][group]
-    lift = np.int64(int((end[by_parent] - base).max()) + 1)
-    reach = np.maximum.accumulate((end[by_parent] - base) + group * lift) - group * lift + base
-    before = np.r_[np.int64(0), reach[:-1]]
-    begin = np.where(first, ts[by_parent], np.maximum(ts[by_parent], before))
-    covered = np.maximum(end[by_parent] - begin, 0)
-    out: Array = (end - ts).astype(np.int64)
+    parent, begin, stop = tree.parent[by_parent], ts[by_parent], end[by_parent]
+    first = np.ones(len(parent), dtype=np.bool_)
+    np.not_equal(parent[1:], parent[:-1], out=first[1:])
+    begin = _begun_alone(begin, stop, first)
     firsts = np.flatnonzero(first)
-    out[parent[firsts]] -= np.add.reduceat(covered, firsts)
+    out: Array = (end - ts).astype(np.int64)
+    out[parent[firsts]] -= np.add.reduceat(np.maximum(stop - begin, 0), firsts)
     return out
+
+
+def _begun_alone(begin: Array, stop: Array, first: Array) -> Array:
+    """Where the time of each child begins that no child before it covers; `first` marks the first child of each parent."""
+    overlapping = ~first[1:] & (begin[1:] < stop[:-1])
+    if not overlapping.any():
+        return begin
+    group = np.cumsum(first) - 1
+    some = np.zeros(int(group[-1]) + 1, dtype=np.bool_)
+    some[group[1:][overlapping]] = True
+    rows = np.flatnonzero(some[group])
+    # Running maximum of the ends within each parent: lift each parent's children above those of all before it.
+    starts = first[rows]
+    number = np.cumsum(starts) - 1
+    base = begin[rows][starts][number]
+    ends = stop[rows] - base
+    lift = number * np.int64(int(ends.max()) + 1)
+    reach = np.maximum.accumulate(ends + lift) - lift + base
+    before = np.r_[np.int64(0), reach[:-1]]
+    alone = begin.copy()
+    alone[rows] = np.where(starts, begin[rows], np.maximum(begin[rows], before))
+    return alone

@@ -199,7 +199,7 @@ def _owners(trace: Trace, call: Array, candidates: Array) -> Array:
 def _named_ops(trace: Trace, external: Array) -> Array:
     """int32: event of the one op that has each External id; -1 for none or several."""
     ops, ids = trace.column("cpu_ops", "event"), trace.column("cpu_ops", "external_id")
-    order = np.argsort(ids, kind="stable")
+    order = np.argsort(ids)
     sorted_ids = ids[order]
     left, right = np.searchsorted(sorted_ids, external), np.searchsorted(sorted_ids, external, side="right")
     single = (right - left == 1) & (external > 0)

@@ -173,7 +173,9 @@ class Trace:
         codes = [CATEGORY_CODES[c] for c in categories]
         if len(codes) == 1:
             return np.flatnonzero(self.category == codes[0])
-        return np.flatnonzero(np.isin(self.category, codes))
+        wanted = np.zeros(len(CATEGORY_NAMES), dtype=np.bool_)
+        wanted[codes] = True
+        return np.flatnonzero(wanted[self.category])
 
     def name_of(self, event: int) -> str:
         """Name of an event."""
