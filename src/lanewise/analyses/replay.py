@@ -45,6 +45,8 @@ PROFILER_STEP_NS = 30_000.0
 _MOST_SLOWDOWN = 4.0
 _SAME = 0.98
 _LATENCY_QUANTILE = 0.1
+# Waiting calls return 3 to 4 us after the GPU is done when they follow one another, and later where the thread had gone to sleep.
+_RETURN_QUANTILE = 0.25
 _MOST_LATENCY_NS = 15_000  # kernels start 4 to 12 us after their launch on an idle GPU under the profiler
 
 
@@ -103,6 +105,7 @@ class Replay:
         step_numbers: the steps in it, by place.
         steps: their number.
         latency_ns: from a launch to the start of its op on an idle GPU.
+        return_ns: from the moment when the GPU is done to the return of the call that waits for it.
         per_event_ns: what the profiler adds to each recorded event, as fitted; 0 where not known.
         slowdown: by how much it slows what lies between events, where events alone do not account for it.
         real: whether the step's time outside the profiler is known.
@@ -111,12 +114,17 @@ class Replay:
     """
 
     def __init__(
-        self, chain: _Chain, step_numbers: list[int], latency_ns: int, profiled_ns: float, unprofiled_ns: float | None
+        self,
+        chain: _Chain,
+        step_numbers: list[int],
+        latency_ns: tuple[int, int],
+        profiled_ns: float,
+        unprofiled_ns: float | None,
     ) -> None:
         self.chain = chain
         self.step_numbers = step_numbers
         self.steps = len(step_numbers)
-        self.latency_ns = latency_ns
+        self.latency_ns, self.return_ns = latency_ns
         self.real = unprofiled_ns is not None
         self.profiled_ns = profiled_ns
         self.real_ns = profiled_ns if unprofiled_ns is None else unprofiled_ns
@@ -208,7 +216,7 @@ class Replay:
         blocks = c.blocks.copy()
         if change.waits is not None:
             blocks &= ~np.isin(c.event, change.waits)
-        once = _Pipeline(work, blocks, c.gpu_item, gpu, self.latency_ns)
+        once = _Pipeline(work, blocks, c.gpu_item, gpu, self.latency_ns, self.return_ns)
         cpu = ready = 0.0
         marks = []
         for _ in range(_ROUNDS):
@@ -221,8 +229,9 @@ class Replay:
 class _Pipeline:
     """One pass over the items: a loop over blocking calls only, everything between two of them at once."""
 
-    def __init__(self, work: Array, blocks: Array, gpu_item: Array, gpu: Array, latency: float) -> None:
+    def __init__(self, work: Array, blocks: Array, gpu_item: Array, gpu: Array, latency: float, back: float) -> None:
         self.moment = np.cumsum(work)  # CPU clock at each item if nothing ever blocked
+        self.back = back
         self.stops = np.flatnonzero(blocks)
         self.gpu_moment = self.moment[gpu_item] + latency
         self.gpu_item = gpu_item
@@ -238,9 +247,7 @@ class _Pipeline:
         for stop, bound in zip(self.stops.tolist(), self.bounds.tolist(), strict=True):
             ready = self._advance(first, bound, delay, ready)
             first = bound
-            now = self.moment[stop] + delay
-            if ready > now:
-                delay += ready - now
+            delay += max(ready - self.moment[stop] - delay, 0.0) + self.back
         ready = self._advance(first, len(self.gpu_item), delay, ready)
         return float(self.moment[-1] + delay), ready
 
@@ -275,7 +282,7 @@ def replay(trace: Trace) -> Replay | None:
     median = timed.get("median") if isinstance(timed, dict) else None
     unprofiled = float(median) * 1000 if isinstance(median, int | float) and median > 0 else None
     profiled = float(np.median(found.time_ns))
-    return Replay(chain, chosen, _latency(trace), profiled, unprofiled)
+    return Replay(chain, chosen, (_latency(trace), _return(trace)), profiled, unprofiled)
 
 
 def _chosen(found: Steps) -> list[int]:
@@ -387,3 +394,14 @@ def _latency(trace: Trace) -> int:
     lead = trace.ts[trace.column("gpu_ops", "event")[known]] - trace.ts[links.call[links.launch[known]]]
     lead = lead[lead > 0]
     return int(min(np.quantile(lead, _LATENCY_QUANTILE), _MOST_LATENCY_NS)) if len(lead) else 0
+
+
+def _return(trace: Trace) -> int:
+    """From the moment when the GPU is done to the return of a call that waits, as the quicker ones show; 0 without any."""
+    calls = trace.analysis(blocking_calls)
+    ends = np.sort(trace.analysis(gpu_op_times).end)
+    if not len(calls) or not len(ends):
+        return 0
+    done = ends[np.maximum(np.searchsorted(ends, trace.end[calls], side="right") - 1, 0)]
+    rest = trace.end[calls] - np.maximum(trace.ts[calls], done)
+    return int(np.clip(np.quantile(rest, _RETURN_QUANTILE), 0, _MOST_LATENCY_NS))
