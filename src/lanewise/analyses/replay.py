@@ -45,7 +45,7 @@ PROFILER_STEP_NS = 30_000.0
 _MOST_SLOWDOWN = 4.0
 _SAME = 0.98
 _LATENCY_QUANTILE = 0.1
-# Waiting calls return 3 to 4 us after the GPU is done when they follow one another, and later where the thread had gone to sleep.
+# Waiting calls return 3 to 4 us after the GPU is done when they follow one another, later where the thread had gone to sleep.
 _RETURN_QUANTILE = 0.25
 _MOST_LATENCY_NS = 15_000  # kernels start 4 to 12 us after their launch on an idle GPU under the profiler
 
@@ -117,14 +117,14 @@ class Replay:
         self,
         chain: _Chain,
         step_numbers: list[int],
-        latency_ns: tuple[int, int],
+        latencies_ns: tuple[int, int],
         profiled_ns: float,
         unprofiled_ns: float | None,
     ) -> None:
         self.chain = chain
         self.step_numbers = step_numbers
         self.steps = len(step_numbers)
-        self.latency_ns, self.return_ns = latency_ns
+        self.latency_ns, self.return_ns = latencies_ns
         self.real = unprofiled_ns is not None
         self.profiled_ns = profiled_ns
         self.real_ns = profiled_ns if unprofiled_ns is None else unprofiled_ns
