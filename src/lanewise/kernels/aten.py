@@ -50,7 +50,14 @@ _WIDENING = re.compile(r"(bfloat16|float16)tofloat32_copy")
 _NARROWING = {"bfloat16_copy_kernel_cuda": "bf16", "float16_copy_kernel_cuda": "fp16", "float8_copy_kernel_cuda": "fp8"}
 _COPY_FUNCTOR = re.compile(r"Copy<([\w:]+)(?:, ([\w:]+))?")
 _LIST_FUNCTOR = re.compile(r"(\w*(?:Functor|Functor\w*))<([\w: ]+)")
+_LIST_OPERATION = re.compile(r"OpS?\w*Functor<[^<>]*>, (?:\w+::)*(\w+)")
+_STANDARD_OPERATIONS = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
 _OPTIMIZER = re.compile(r"Fused\w*(?:Adam|Sgd|SGD|Adagrad|Lamb|Lion)|Adam\w*Functor|SGDFunctor|AdagradFunctor|LAMB")
+_OPERATION = re.compile(
+    r"_(layer_norm|batch_norm|group_norm|rms_norm|weight_norm|adaptive_\w+?_pool\w*?|max_pool(?:\dd)?|avg_pool(?:\dd)?"
+    r"|nll_loss(?:2d)?|ctc_loss|dropout|index_select|upsample_\w+?\dd|grid_sampler_\dd|scan|bitonic_sort|radix_sort|sort"
+    r"|gather_top_k|cat|triu_tril|im2col|embedding_bag|embedding|searchsorted|roll|lstm_cell|gru_cell|multinomial)_"
+)
 _DECORATION = re.compile(
     r"(?:_(?:kernel|cuda|impl|out|internal|template|frame|gpu)_?)+$|CUDAKernelImpl$|KernelImpl(?:Internal)?$"
     r"|CUDAKernel\w*$|Functor\w*$|Ops$|_functor$"
@@ -71,7 +78,7 @@ def matches(name: Name) -> bool:
 def _without_namespace(base: str) -> bool:
     return (
         base in GLOBAL_BASES
-        or base.startswith(("multi_tensor_apply", "CatArrayBatchedCopy"))
+        or base.startswith(("multi_tensor", "CatArrayBatchedCopy"))
         or "_vectorized" in base
         or base.removesuffix("_kernel") in JITERATED
         or (base.startswith("reduction_") and base.endswith("_kernel"))
@@ -83,7 +90,7 @@ def decoded(name: Name) -> Kernel | None:
     base = name.base
     if base in _ELEMENTWISE:
         return _wrapped(name)
-    if base.startswith("multi_tensor_apply"):
+    if base.startswith("multi_tensor"):
         return _over_lists(name)
     if not name.tail.startswith("<") and not name.root:
         return _jiterated(name)
@@ -99,7 +106,7 @@ def decoded(name: Name) -> Kernel | None:
         layout=layout[1] if layout else None,
         tensor_cores=_tensor_cores(base, kind),
         direction=direction,
-        op=_plain(base),
+        op=_direct_operation(name, kind),
     )
 
 
@@ -110,7 +117,7 @@ def _kind_of_base(name: Name) -> tuple[str | None, str | None]:
     if "CatArrayBatchedCopy" in name.base:
         return "cast-copy", None
     kind, direction = kind_of(name.words), direction_of(name.words)
-    if kind == "norm" and direction is None and name.root == "at":
+    if kind == "norm" and direction is None and name.root == "at" and name.tail:
         direction = "forward"  # backward passes of norms say so
     return kind, direction
 
@@ -226,8 +233,19 @@ def _over_lists(name: Name) -> Kernel:
         "optimizer" if optimizer else "foreach",
         _list_library(name, head),
         dtype=dtype,
-        op=_plain(functor[1]) if functor else None,
+        op=_list_operation(functor[1], head) if functor else None,
     )
+
+
+def _list_operation(functor: str, head: str) -> str | None:
+    """What is done to each element: adapters of lists name it in the argument after them."""
+    operation = _LIST_OPERATION.search(head)
+    if not functor.startswith(("BinaryOp", "PointwiseOp", "TernaryOp", "UnaryOp")) or operation is None:
+        return _plain(functor)
+    if operation[1] in _STANDARD_OPERATIONS:
+        base = _STANDARD_OPERATIONS[operation[1]]
+        return f"addc{base}" if functor.startswith("Pointwise") else base
+    return _plain(operation[1])
 
 
 def _list_library(name: Name, head: str) -> str:
@@ -248,8 +266,23 @@ def _jiterated(name: Name) -> Kernel | None:
     return Kernel(name.raw, kind, "aten", direction=direction, op=_plain(name.base)) if kind else None
 
 
+def _direct_operation(name: Name, kind: str) -> str | None:
+    """The operation of a kernel that is no wrapper, where its name has it as users know it."""
+    if kind == "softmax":
+        log = "LogSoftMax" in name.tail[:300] or (
+            name.base.startswith("softmax_warp") and name.arguments[4:5] in (["true"], ["1"])
+        )
+        return "log_softmax" if log else "softmax"
+    if name.base.startswith("vectorized_layer_norm") and name.arguments[2:3] == ["true"]:
+        return "rms_norm"
+    match = _OPERATION.search(name.words)
+    return match[1] if match else None
+
+
 def _plain(name: str) -> str | None:
     """``GeluCUDAKernelImpl`` gives ``gelu``: an operation without the decoration of its implementation."""
+    if name.endswith("_add") and name.startswith("CUDAFunctor"):
+        return "add"
     stripped = _DECORATION.sub("", name)
     words = word_string(stripped).strip("_")
     return words.removeprefix("cuda_").removeprefix("cunn_").removeprefix("launch_") or None

@@ -30,7 +30,7 @@ _EFFICIENT = re.compile(r"fmha_cutlass([FB])_(f16|bf16|f32)_(?:not)?aligned_(\d+
 _XFORMERS = re.compile(r"Attention(Backward)?Kernel<(.*)")
 _BLOCKS = re.compile(r"(?:true|false|0|1), (\d+), (\d+)")
 _ARCH = re.compile(r"arch::Sm(\d+)")
-_TRTLLM_GEN = re.compile(r"[fF]mhaSm(\d+)[af]?Kernel_(\w+)")
+_TRTLLM_GEN = re.compile(r"[fF]mhaSm(\d+)[af]?Kernel(?:_(\w+))?")
 _TRTLLM_BLOCKS = re.compile(r"Q(\d+)Kv(\d+)")
 _TRTLLM_TYPES = re.compile(r"Q(?:kv|k)?(Bfloat16|Fp16|E4m3|Int8|E2m1|Fp32)")
 _TRTLLM_NAMES = {"Bfloat16": "bf16", "Fp16": "fp16", "E4m3": "fp8_e4m3", "Int8": "int8", "E2m1": "fp4"}
@@ -159,8 +159,8 @@ def _xformers(name: Name) -> Kernel:
 
 
 def _trtllm_generated(name: Name, match: re.Match[str]) -> Kernel:
-    blocks = _TRTLLM_BLOCKS.search(match[2])
-    dtype = _TRTLLM_TYPES.match(match[2])
+    blocks = _TRTLLM_BLOCKS.search(match[2] or "")
+    dtype = _TRTLLM_TYPES.match(match[2] or "")
     return Kernel(
         name.raw,
         "attention",
@@ -196,7 +196,7 @@ def _cutlass_fmha(name: Name) -> Kernel:
     return Kernel(
         name.raw,
         "attention",
-        "flash-attention" if first else "cutlass",
+        "flash-attention" if first or "flash::" in name.text[:100] else "cutlass",
         dtype=type_of(name.text[:1500], integers=False),
         arch=f"sm{arch[1]}" if arch else None,
         tensor_cores=product,

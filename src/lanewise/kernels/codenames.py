@@ -57,6 +57,7 @@ def decoded(name: Name) -> Kernel | None:
         layout=_conv_layout(tokens) if convolution else _gemm_layout(tokens),
         tensor_cores=math[2] is not None,
         direction=_direction(tokens) if convolution else None,
+        op="winograd" if "winograd" in tokens else None,
     )
 
 

@@ -30,6 +30,8 @@ _TYPES = re.compile(r"[a-z]{3}(?:[a-z]{2})?$")
 _TILE = re.compile(r"\d+x\d+(?:x\d+)?$")
 _LAYOUT = re.compile(r"[NT]{2,4}$")
 _EPILOGUE_PART = re.compile(r"dgelu|drelu|gelu|relu|biast?|bgrad[ab]?|aux|swiglu")
+# As they are applied; the name has them in any order.
+_ORDER = ("add", "bias", "relu", "gelu", "swiglu", "aux", "drelu", "dgelu", "bgrad")
 _BETA = {"bz": None, "badd": "add", "bx": "add"}
 
 _GEMV = frozenset(
@@ -116,7 +118,7 @@ def nvjet(name: Name) -> Kernel:
         tile=tile,
         stages=stages,
         layout=layout,
-        epilogue="+".join(dict.fromkeys(epilogue)) or ("none" if beta_known else None),
+        epilogue="+".join(sorted(set(epilogue), key=_ORDER.index)) or ("none" if beta_known else None),
         tensor_cores=True,
     )
 

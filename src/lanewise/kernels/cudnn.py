@@ -15,7 +15,7 @@ from lanewise.kernels.dtypes import first_type
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.lists import listed
 from lanewise.kernels.names import Name
-from lanewise.kernels.words import direction_of, kind_of
+from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
 
 __all__ = ["BASES", "decoded", "matches"]
 
@@ -114,6 +114,7 @@ def decoded(name: Name) -> Kernel | None:
         layout=_layout(name.words) if kind in ("conv", "norm", "pooling", "softmax") else None,
         tensor_cores=False if kind == "conv" and _on_cuda_cores(name) else None,
         direction=direction,
+        op=convolution_algorithm(name.path) if kind == "conv" else None,
     )
 
 

@@ -15,7 +15,7 @@ import re
 from lanewise.kernels.dtypes import SHORT, type_of
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.names import Name, split_arguments, word_string
-from lanewise.kernels.words import direction_of, kind_of
+from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
 
 __all__ = ["decoded", "matches", "shape_of"]
 
@@ -69,9 +69,11 @@ def _two(name: Name, generated: str) -> Kernel | None:
     """A name of the generator of CUTLASS 2."""
     tokens = generated.split("_")[1:]
     place, core = next(((i, m) for i, t in enumerate(tokens) if (m := _CORE.match(t)) and i), (0, None))
-    if core is None:
-        return None
     arch = f"sm{tokens[0]}" if tokens[0].isdigit() else None
+    if core is None:  # cut off; those with a number are of the library of GEMMs
+        before = next((SHORT[t] for t in tokens if t in SHORT), None)
+        kind = "gemm" if arch else None
+        return Kernel(name.raw, kind, _library(name), dtype=before, arch=arch, tensor_cores="tensorop" in tokens)
     dtype = _type_two(tokens, place, core)
     if dtype in _ON_TENSOR_CORES_ONLY and arch in ("sm70", "sm75"):
         arch = None  # bf16 under "75": it needs sm80, so the number is not what it was built for
@@ -89,6 +91,7 @@ def _two(name: Name, generated: str) -> Kernel | None:
         layout=_layout_two(tokens[place:], direction is not None),
         tensor_cores="tensorop" in tokens,
         direction=direction,
+        op="implicit_gemm" if direction else None,
     )
 
 
@@ -237,6 +240,7 @@ def _convolution(name: Name, text: str) -> Kernel:
         layout="nhwc" if "TensorNHWC" in text or "TensorNDHWC" in text else None,
         tensor_cores=_tensor_cores(text, dtype),
         direction=direction,
+        op=convolution_algorithm(text[:300]),
     )
 
 

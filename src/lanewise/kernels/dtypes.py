@@ -34,8 +34,11 @@ _CPP: dict[str, str | None] = {
 
 _WORDS = sorted((spelling for spelling in _CPP if "<" not in spelling), key=len, reverse=True)
 _TYPE = re.compile(r"(?<!\w)(complex<(?:float|double)>|(?:" + "|".join(map(re.escape, _WORDS)) + r")(?![\w]))")
+# Mostly indices, sizes and masks. Signed bytes and half bytes are none: products multiply them.
 _INTEGERS = frozenset(
-    spelling for spelling, dtype in _CPP.items() if dtype is not None and dtype.startswith(("int", "uint", "bool"))
+    spelling
+    for spelling, dtype in _CPP.items()
+    if dtype is not None and dtype.startswith(("int", "uint", "bool")) and dtype not in ("int8", "int4")
 )
 
 SHORT: dict[str, str] = {
@@ -59,8 +62,8 @@ def type_of(text: str, *, integers: bool = True) -> str | None:
 def first_type(text: str, start: int, end: int, *, integers: bool = True) -> str | None:
     """The first number type named in ``text[start:end]``.
 
-    A type known only by its size (``OpaqueType<4>``) ends the search: the name does not tell. Integer types are
-    passed over where `integers` is False, since most of them are indices.
+    A type known only by its size (``OpaqueType<4>``) ends the search: the name does not tell. Integer types
+    but int8 and int4 are passed over where `integers` is False, since most of them are indices.
     """
     for match in _TYPE.finditer(text, start, end):
         spelling = match[1]

@@ -7,13 +7,14 @@ import re
 from lanewise.kernels.dtypes import SHORT, type_of
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.lists import listed
-from lanewise.kernels.names import Name
+from lanewise.kernels.names import Name, word_string
 from lanewise.kernels.owners import owner_of
 from lanewise.kernels.words import direction_of, kind_of
 
 __all__ = ["decoded"]
 
 _ARCH = re.compile(r"_sm_?(\d{2,3})[af]?(?=_|$)|_(gfx\d{3,4}[a-z]?)(?=_|$)")
+_ARGUMENT = re.compile(r"<\s*(?:\w+::)*([A-Za-z_]\w+)")
 _TYPE_WORDS = frozenset(listed("bf16 fp16 f16 fp32 f32 tf32 fp8 e4m3 e5m2 int8 s8 fp64 f64"))
 # Kinds whose first template type is that of the data.
 _TYPED = frozenset(
@@ -26,7 +27,7 @@ _TYPED = frozenset(
 
 def decoded(name: Name) -> Kernel:
     """The kernel of any name; without a telling word, only the owner of its namespace."""
-    kind = kind_of(name.words)
+    kind = kind_of(name.words) or _kind_of_argument(name)
     arch = _ARCH.search(name.base)
     dtype = None
     if kind in _TYPED:
@@ -39,6 +40,12 @@ def decoded(name: Name) -> Kernel:
         arch=(f"sm{arch[1]}" if arch[1] else arch[2]) if arch else None,
         direction=direction_of(name.words) if kind else None,
     )
+
+
+def _kind_of_argument(name: Name) -> str | None:
+    """``kernel<getrf_wo_pivot_params_<float> >``: a wrapper is named after what it wraps."""
+    inner = _ARGUMENT.match(name.tail)
+    return kind_of(word_string(inner[1])) if inner else None
 
 
 def _type_of_words(words: str) -> str | None:

@@ -15,7 +15,7 @@ import re
 from lanewise.kernels.dtypes import SHORT, type_of
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.names import Name
-from lanewise.kernels.words import kind_of
+from lanewise.kernels.words import convolution_algorithm, kind_of
 
 __all__ = ["STARTS", "decoded"]
 
@@ -75,6 +75,7 @@ def decoded(name: Name) -> Kernel | None:
         arch=f"gfx{arch[1]}" if arch else None,
         layout=_layout(base) if kind in ("conv", "pooling") else None,
         tensor_cores=False if base.startswith("naive_conv") else None,
+        op=convolution_algorithm(base) if kind == "conv" else None,
         direction=None if alike or kind in ("conv-aux", "transpose-layout") else _direction(base),
     )
 
@@ -92,6 +93,7 @@ def _implicit_gemm(name: Name, match: re.Match[str]) -> Kernel:
         layout="nchw" if match[3].startswith("nchw") else "nhwc",
         tensor_cores=True if generation.startswith("gtcx") else None,
         direction="forward" if match[1] == "fwd" else "backward",
+        op="implicit_gemm",
     )
 
 

@@ -20,6 +20,8 @@ __all__ = ["Name", "parsed", "split_arguments", "word_string"]
 
 _ANONYMOUS = ("(anonymous namespace)::", "<unnamed>::", "{anonymous}::", "_GLOBAL__N__::")
 _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
+# Tables that shorten names end them so; the last word is not whole.
+_CUT = re.compile(r"_?[^\W_]*(?:\.{3}|…)$")
 _RETURN_TYPE = re.compile(r"(?:(?:static|inline|__global__)\s+)*(?:void|int|auto|float)\s+(?=[\w:~])")
 _CAST_LITERAL = re.compile(r"\((?:unsigned |signed )?(?:int|long long|long|short|char|bool)\)(?=-?\d)")
 _INNER_RETURN = re.compile(r"\bvoid (?=(?:\w+::)+\w+<)")
@@ -69,6 +71,8 @@ class Name:
 def parsed(raw: str) -> Name:
     """The parts of a name, whatever demangler wrote it."""
     text = raw.strip()
+    if text.endswith(("...", "…")):
+        text = _CUT.sub("", text)
     if text.endswith(("]", ".kd")):
         text = _CLONE.sub("", text)
     if text.startswith("_Z"):
@@ -93,6 +97,7 @@ def _in_one_spelling(text: str) -> str:
 
 
 def _without_return_type(text: str) -> str:
+    text = text.removeprefix("typeinfo name for ")  # SYCL
     if text.startswith(("std::enable_if", "typename ", "decltype")):
         start = text.find("::type ")
         if start >= 0:

@@ -120,8 +120,8 @@ TEXTS = Catalog(
         "matrix-cores": "on matrix cores",
         "cuda-cores": "on CUDA cores",
         "vector-units": "on vector units",
-        "pageable": "pageable host memory, so that it cannot overlap with other work",
-        "pinned": "pinned host memory",
+        "pageable": "the host memory is pageable, so it cannot overlap with other work",
+        "pinned": "the host memory is pinned",
         "short-backward": "bwd",
         "short-pageable": "pageable",
         "short-pinned": "pinned",
@@ -147,7 +147,7 @@ _LIBRARIES = {
 }  # fmt: skip
 _AMD = frozenset(("tensile", "composable-kernel", "aiter", "miopen", "rocprim", "rccl", "aotriton"))
 # Kinds whose noun already says what the operation's name would repeat.
-_SAYS_ITSELF = frozenset(("gemm", "gemv", "conv", "fill", "optimizer", "fused-pointwise", "embedding", "cast-copy"))
+_SAYS_ITSELF = frozenset(("gemm", "gemv", "fill", "optimizer", "fused-pointwise", "embedding", "cast-copy"))
 
 
 def sentence(kernel: Kernel, lang: str = "en") -> str:
@@ -205,7 +205,13 @@ def _head(kernel: Kernel, lang: str) -> str:
     arch = TEXTS("for", lang, arch=_architecture(kernel.arch)) if kernel.arch else ""
     owner = _library(kernel)
     library = TEXTS("of", lang, library=owner) if owner else ""
-    return f"{arch}{library}{noun}{_type(kernel.dtype, lang)}"
+    return _joined(arch + library, noun + _type(kernel.dtype, lang))
+
+
+def _joined(left: str, right: str) -> str:
+    """Both, with a space where a Japanese character meets a Latin one."""
+    meets = left and right and not left[-1].isascii() and right[0].isascii()
+    return f"{left} {right}" if meets and left[-1] not in "、（" else left + right
 
 
 def _begins_with_noun(kernel: Kernel) -> bool:
@@ -244,7 +250,8 @@ def _operations(kernel: Kernel, lang: str) -> list[str]:
 
 def _epilogue(epilogue: str, lang: str) -> str:
     parts = TEXTS("and", lang).join(TEXTS(f"epilogue-{part}", lang) for part in epilogue.split("+"))
-    return TEXTS("epilogue", lang, parts=parts)
+    before, _, after = TEXTS("epilogue", lang, parts="|").partition("|")
+    return _joined(before, parts) + after
 
 
 def _cores(kernel: Kernel) -> str:

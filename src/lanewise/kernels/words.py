@@ -10,7 +10,7 @@ import re
 
 from lanewise.kernels.lists import listed
 
-__all__ = ["direction_of", "kind_of"]
+__all__ = ["convolution_algorithm", "direction_of", "kind_of"]
 
 # A kernel that does two things is named after the larger one, so the larger ones come first: an all-reduce with a
 # norm is a collective, a norm that quantises is a norm. Entries are words, or words in sequence.
@@ -20,14 +20,14 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("kv-cache", "and_cache and_kv_cache append_paged paged_kv_cache_append kv_buffer kv_cache_update kv_cache_write"
      " kv_cache_store kv_cache_scatter kv_cache_insert kv_cache_quant write_kv store_kv update_kv set_kv set_mla_kv"
      " copy_kv save_kv transfer_kv write_kv_cache store_kv_cache store_cache gather_cache copy_blocks swap_blocks"
-     " concat_mla update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
+     " store_kvcache kvcache maybe_dequant_cache concat_mla update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
     ("rope", "rope mrope m_rope rotary ropes qk_rope"),
     ("moe", "moe fmoe expert experts expt routing topk_gating top_k_gating grouped_topk grouped_top_k topk_softmax"
      " topk_sigmoid moesorting moegemm bitmatrix"),
     ("attention", "attention attn fmha mha mla mmha xqa sdpa flash prefill decode_with flashattn flashattention"
      " merge_state merge_states merge_attn mqa mqa_logits gqa fwd_splitkv split_kv splitkv qkv_attn paged_attn"
      " attention_2d unified_attention"),
-    ("conv-aux", "im2col im_2_col im2d2col col2im col_2_im vol2col vol2im im2col4d filter_transform"),
+    ("conv-aux", "im2col im2_col col2_im im_2_col im2d2col col2im col_2_im vol2col vol2im im2col4d filter_transform"),
     ("conv", "conv conv1d conv2d conv3d convolution convolve deconv winograd wgrad dgrad fprop depthwise igemm"
      " conv1x1u convolution2d"),
     ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd mamba"
@@ -119,3 +119,18 @@ def direction_of(words: str) -> str | None:
     if backward == forward:
         return None
     return "backward" if backward else "forward"
+
+
+_ALGORITHMS = (
+    ("winograd", re.compile("winograd|sp3asm", re.IGNORECASE)),
+    ("fft", re.compile("fft")),
+    ("depthwise", re.compile("c1_k1|depthwise")),
+    ("implicit_gemm", re.compile("implicit_?(?:gemm|convolve)|precomputed_convolve|igemm_|alg0_engine", re.IGNORECASE)),
+    ("explicit_gemm", re.compile("explicit_convolve")),
+    ("direct", re.compile("direct_kernel|naive_conv|convdir", re.IGNORECASE)),
+)
+
+
+def convolution_algorithm(text: str) -> str | None:
+    """How a convolution of this name is computed: ``winograd``, ``implicit_gemm`` ... or None."""
+    return next((algorithm for algorithm, pattern in _ALGORITHMS if pattern.search(text)), None)

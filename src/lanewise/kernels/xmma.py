@@ -60,6 +60,7 @@ def decoded(name: Name) -> Kernel | None:
         epilogue="+".join(dict.fromkeys(_EPILOGUES[t] for t in tokens if t in _EPILOGUES)) or None,
         tensor_cores=None if sums_parts else _tensor_cores(tokens, dtype),
         direction=direction,
+        op="implicit_gemm" if "implicit" in tokens else None,
     )
 
 
