@@ -59,6 +59,7 @@ $(BIN)/python:
 $(VENV)/.installed: $(BIN)/python pyproject.toml constraints-dev.txt
 	@echo "Installing lanewise into $(VENV) ..."
 	@$(PIP) -e .
+	@$(BIN)/python -m compileall -q src/lanewise
 	@touch $@
 
 # torch comes apart: only its CPU build is wanted (the other one brings gigabytes), and where there is none for this Python

@@ -44,7 +44,7 @@ def measured(command: Sequence[str | Path]) -> Measured:
     """
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         begin = time.perf_counter()
-        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err)
+        process = subprocess.Popen([str(c) for c in command], stdout=out, stderr=err, env=_environment())
         peak = _Peak(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
@@ -57,6 +57,11 @@ def measured(command: Sequence[str | Path]) -> Measured:
         # ru_maxrss is exact, but for one process; in KiB on Linux.
         memory = max(peak.stop(), usage.ru_maxrss * 1024)
         return Measured(seconds, usage.ru_utime + usage.ru_stime, memory, out.read().decode())
+
+
+def _environment() -> dict[str, str]:
+    """This process's, in which Python keeps compiled modules as it usually does."""
+    return {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
 
 class _Peak:

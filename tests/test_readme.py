@@ -95,6 +95,16 @@ def test_commands_and_options_exist(name: str, command: str) -> None:
     assert {w.split("=")[0] for w in own if w.startswith("-") and w != "-"} <= known
 
 
+def test_readme_names_every_command() -> None:
+    for name in READMES:
+        assert {c.split()[1] for n, c in ALL_COMMANDS if n == name and c.startswith("lanewise ")} == {c for c, _, _ in COMMANDS}
+
+
+def test_index_of_docs_is_whole() -> None:
+    pages = {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", text_of("docs/README.md")))
+
+
 def test_files_named_in_commands_exist() -> None:
     named = {w for _, c in ALL_COMMANDS for w in c.split() if w.startswith(("examples/", "benchmarks/", "scripts/"))}
     assert named
