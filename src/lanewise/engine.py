@@ -151,7 +151,7 @@ def _folded(priced: list[_Priced]) -> list[_Priced]:
 def _worth_it(p: _Priced, step_ns: float | None) -> bool:
     if p.draft.good or p.saving_ns is None or not step_ns:
         return True
-    return p.saving_ns >= LEAST_SHARE * step_ns
+    return p.saving_ns >= (LEAST_SHARE if p.draft.least_share is None else p.draft.least_share) * step_ns
 
 
 def _finding(context: Context, p: _Priced, step_ns: float | None, lang: str) -> Finding:

@@ -98,6 +98,7 @@ class Draft:
         symptoms: ids of rules whose findings this one explains: they are folded under it.
         good: good news: what was done well and what it saved.
         where: module, annotation or Python line to change, where recorded.
+        least_share: share of the step from which on it is reported, where that is below what is worth a reader's time otherwise.
     """
 
     slots: Mapping[str, Quantity | str]
@@ -113,6 +114,7 @@ class Draft:
     symptoms: tuple[str, ...] = ()
     good: bool = False
     where: str | None = None
+    least_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
