@@ -38,6 +38,7 @@ _TEXTS = Catalog(
         "launch": "Launch-bound: the GPU works {gpu} of the {step} step and waits for launches the rest. {growth}",
         "cpu": "CPU-bound: the GPU works {gpu} of the {step} step and waits for Python and allocation most of the rest. {growth}",
         "unknown": "The GPU works {gpu} of the {step} step; what it waits for is not known for most of the rest.",
+        "no-work": "There is next to no GPU work in it.",
         "growth": "Its work would have to grow {times} times before the CPU stops being the limit.",
     },
 )
@@ -59,6 +60,11 @@ _INFLATED = ("idle_dispatch", "idle_autograd", "idle_python", "idle_launch", "id
 # A finding that would save this share of the step names what bounds it where the idle time alone only shows a busy CPU.
 _NAMING_SHARE = 0.25
 _BOUND_BY_FINDING = {"host-sync": "host-sync", "data-starvation": "data", "pageable-copy": "copy", "recompilation": "compile"}
+# From this share of compute on, the GPU's own work is what a step is made of; below it, what keeps the GPU from computing for
+# more than a quarter of the step is the first thing to mend.
+_GPU_SHARE = 0.75
+# A larger factor says no more than "next to no GPU work".
+_MOST_GROWTH = 1_000
 _ARITHMETIC = frozenset({"gemm", "conv", "attention", "moe", "rnn"})
 
 
@@ -102,7 +108,9 @@ def _real(causes: dict[str, float], real_ns: float) -> tuple[dict[str, float], f
     inflated = sum(causes[c] for c in _INFLATED)
     fixed = idle - inflated
     shrink = min(max((room - fixed) / inflated, 0.0), 1.0) if inflated else 1.0
-    out = {c: v * shrink if c in _INFLATED else v for c, v in causes.items()}
+    # Waiting for data that is made on this thread is inflated too: where it alone is too long, it shrinks as well.
+    rest = min(room / fixed, 1.0) if fixed > room else 1.0
+    out = {c: v if not c.startswith("idle_") else v * (shrink if c in _INFLATED else rest) for c, v in causes.items()}
     total = sum(out.values())
     # What still differs (steps vary from run to run) is spread over all causes alike.
     return ({c: v * real_ns / total for c, v in out.items()}, real_ns) if total else (out, real_ns)
@@ -156,13 +164,26 @@ def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> str:
     parts = {bound: sum(where.causes[c] for c in causes) for bound, causes in _BOUNDS.items()}
     # Launching and Python are one side: which of the two it is matters only once the CPU is the limit.
     cpu = parts["launch"] + parts["cpu"] + parts["host-sync"]
-    best = max(("gpu", "communication", "copy", "data", "compile", "unknown"), key=lambda b: parts[b])
-    if cpu > parts[best]:
+    device_copies = parts["copy"] * (1 - _host_share(context))
+    parts["gpu"] += device_copies  # copies within the GPU's memory are its own work
+    parts["copy"] -= device_copies
+    best = max(("communication", "copy", "data", "compile", "unknown"), key=lambda b: parts[b])
+    if parts["gpu"] >= _GPU_SHARE * where.step_ns:
+        best = "gpu"
+    elif cpu > parts[best]:
         best = max(("launch", "cpu", "host-sync"), key=lambda b: parts[b])
         named = next((f for f in findings if f.id in _BOUND_BY_FINDING and (f.share_ratio or 0) >= _NAMING_SHARE), None)
         if named is not None:
             return _BOUND_BY_FINDING[named.id]
     return _gpu_bound(context) if best == "gpu" else best
+
+
+def _host_share(context: Context) -> float:
+    """The part of the time in copies and memsets that goes to copies from and to the host."""
+    rows = context.rows[context.is_kind("copy", "memset")[context.rows]]
+    host = np.isin(context.kinds[rows], ("memcpy-htod", "memcpy-dtoh"))
+    total = float(context.gpu_ns[rows].sum())
+    return float(context.gpu_ns[rows[host]].sum()) / total if total else 0.0
 
 
 def _gpu_bound(context: Context) -> str:
@@ -200,7 +221,9 @@ def _numbers(context: Context, where: Where, gpu_ns: float) -> doc.BoundNumbers:
 
 def _growth(numbers: doc.BoundNumbers, lang: str) -> str:
     ratio = numbers.growth_ratio
-    return "" if ratio is None or ratio <= 1 else _TEXTS("growth", lang, times=f"{ratio:.1f}")
+    if ratio is None or ratio <= 1:
+        return ""
+    return _TEXTS("growth", lang, times=f"{ratio:.1f}") if ratio <= _MOST_GROWTH else _TEXTS("no-work", lang)
 
 
 def _evidence(context: Context, where: Where, bound: str) -> list[doc.Evidence]:
