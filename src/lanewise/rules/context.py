@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cached_property
 from typing import Any
@@ -11,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.call_tree import full_tree, op_tree
+from lanewise.analyses.call_work import call_work, parsed_inputs
 from lanewise.analyses.called_ops import CalledOps, called_ops
+from lanewise.analyses.ceilings import limit_ns
 from lanewise.analyses.copies import HostCopies, host_copies
 from lanewise.analyses.coverage import Coverage, coverage
 from lanewise.analyses.cpu_activity import Activity, activities, blocking_calls, launching_lanes
@@ -19,12 +20,12 @@ from lanewise.analyses.gpu_time import KINDS, GpuOps, gpu_op_times
 from lanewise.analyses.launches import Launches, launches
 from lanewise.analyses.replay import Replay, replay
 from lanewise.analyses.steps import Steps, steps
-from lanewise.devices import Device, find_device
+from lanewise.devices import Ceilings, Device, find_device
 from lanewise.kernels import Kernel, decode
 from lanewise.model.intervals import Intervals, union
 from lanewise.model.nesting import Nesting
 from lanewise.model.trace import Trace
-from lanewise.work import Work, estimate
+from lanewise.work import Work
 
 from .sequence import Sequence
 
@@ -42,17 +43,7 @@ class Inputs:
     """
 
     def __init__(self, row: tuple[bytes | None, ...]) -> None:
-        self.dims, self.types, self.strides, self.concrete = (_parsed(text) for text in row)
-
-
-def _parsed(text: bytes | None) -> Any:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return None
-    return value if isinstance(value, list) else None
+        self.dims, self.types, self.strides, self.concrete = parsed_inputs(row)
 
 
 class Context:
@@ -282,21 +273,9 @@ class Context:
             self._inputs[row] = Inputs(self.trace.inputs[row])
         return self._inputs[row]
 
-    @cached_property
-    def _works(self) -> dict[tuple[int, int], Work | None]:
-        return {}
-
     def work(self, event: int) -> Work | None:
         """Arithmetic and memory traffic that an op call stands for; None where its inputs do not tell."""
-        key = (int(self.trace.name[event]), int(self.input_row[event]))
-        if key not in self._works:
-            found = self.inputs(event)
-            self._works[key] = (
-                None
-                if found is None or found.dims is None
-                else estimate(self.trace.name_of(event), found.dims, found.types, found.strides, found.concrete)
-            )
-        return self._works[key]
+        return self.trace.analysis(call_work).of(event)
 
     @cached_property
     def device(self) -> Device | None:
@@ -308,18 +287,15 @@ class Context:
         return find_device(properties.name, properties.sms, properties.memory_bytes)
 
     def memory_ns(self, n_bytes: float) -> float | None:
-        """Time in ns that moving some bytes takes at the card's memory bandwidth; None for an unknown card."""
+        """Time in ns that moving some bytes takes at the card's memory bandwidth; None for an unknown card.
+
+        By the data sheet, as `limit_ns`: prices do not depend on whether somebody has run `lanewise calibrate`.
+        """
         return None if self.device is None else n_bytes / self.device.memory_bandwidth * 1e9
 
     def limit_ns(self, work: Work, dtype: str | None = None) -> float | None:
         """Time in ns at the card's limit: the larger of arithmetic at the peak rate of the type and traffic at the bandwidth."""
-        if self.device is None:
-            return None
-        memory = self.memory_ns(work.bytes) if work.bytes is not None else None
-        peak = self.device.peak_flops(dtype or work.dtype or "", tensor_cores=True)
-        arithmetic = work.flops / peak * 1e9 if work.flops is not None and peak else None
-        known = [t for t in (memory, arithmetic) if t is not None]
-        return max(known) if known else None
+        return None if self.device is None else limit_ns(Ceilings(self.device.name, self.device, None), work, dtype)
 
     # ---- where in the code
     @cached_property
