@@ -36,9 +36,12 @@ _ROUNDS = 3  # the first round fills the queue, the later ones are measured
 # The part of the CPU time between two launches that is the program's own even where recording is dearest: with shapes on,
 # the profiler makes small ops up to 4 times slower.
 _LEAST_OWN = 0.2
-# What the profiler adds to a recorded event: the middle of what fits gave on 40 traces of CPU-bound steps (1.4 to 5 us with
-# shapes on, torch 2.11). Used only where the GPU bounds the step, so that the step itself does not show it.
-PROFILER_EVENT_NS = 2_000.0
+# What the profiler adds to a recorded event: the middle of what fits gave on 60 traces of CPU-bound steps with shapes on (median
+# 3.4 us, quartiles 2.4 and 4.2, torch 2.11 on two kinds of host). Used where the GPU bounds the step, which then does not show it.
+PROFILER_EVENT_NS = 3_000.0
+# From this part of the step on, GPU work explains the step by itself (the rest are gaps between kernels), and the CPU time that
+# would also explain it is only the most that it can be.
+_GPU_BOUND = 0.92
 _MOST_EVENT_NS = 5_000.0
 # profiler.step() itself: closing and opening the step's mark takes 20 to 40 us between two steps (torch 2.11).
 PROFILER_STEP_NS = 30_000.0
@@ -162,10 +165,13 @@ class Replay:
 
         Where the GPU bounds the step no such time shows; the usual one is taken as long as it changes nothing.
         """
-        free = self._at(0.0)
-        if self._at(PROFILER_EVENT_NS) >= _SAME * free:
+        if self._at(PROFILER_EVENT_NS) >= _SAME * self._at(0.0):
             return PROFILER_EVENT_NS
-        if free <= target:
+        fitted = self._fitted(target)
+        return max(fitted, PROFILER_EVENT_NS) if self.gpu_ns() >= _GPU_BOUND * target else fitted
+
+    def _fitted(self, target: float) -> float:
+        if self._at(0.0) <= target:
             return 0.0
         if self._at(_MOST_EVENT_NS) > target:
             # More than any event costs: the profiler also slows what lies between events (Python under its hooks).
