@@ -35,6 +35,8 @@ _QUIET_CALLS = re.compile(
     r"|ThreadExchange|Module|Kernel|DriverGet|DevicePrimary)"
 )
 
+_QUIET = ("views", "quiet")
+_CHAIN = " > "
 _ENGINE = "autograd::engine::evaluate_function: "
 _AUTOGRAD = re.compile(r"^(autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*)$")
 
@@ -102,7 +104,7 @@ def dispatch(trace: Trace, begin: int | None = None, end: int | None = None, *, 
     Args:
         trace: a trace.
         begin, end: outermost events that start in this window, in ns; None for all. Step marks are outermost events.
-        python: with Python frames and module calls.
+        python: with Python frames and module calls, as far as they lead to an op or a call.
     """
     forest = _Forest(trace, python)
     lanes = []
@@ -142,13 +144,16 @@ class _Forest:
         return out
 
     def _kept(self, tree: Nesting) -> Nesting:
-        """The tree without calls inside calls, quiet calls and the profiler's own time; their parts move up."""
+        """The tree without calls inside calls, quiet calls, idle Python frames and the profiler's own time."""
         category, name = self.trace.category[tree.events], self.trace.name[tree.events]
         is_call = np.isin(category, [CATEGORY_CODES[c] for c in CALL_CATEGORIES])
         quiet = self.trace.names_where(lambda s: _QUIET_CALLS.match(s) is not None)[name]
         outer = np.where(tree.parent >= 0, is_call[np.maximum(tree.parent, 0)], False)
         launching = self.launch[tree.events] >= 0
         drop = (is_call & ~launching & (quiet | outer)) | (category == CATEGORY_CODES["overhead"])
+        frame = category == CATEGORY_CODES["python_function"]
+        if frame.any():  # frames that lead to no op and no call
+            drop |= frame & (tree.totals((~frame).astype(np.int64)) == 0)
         keep = ~drop
         up = tree.nearest(keep)
         place = np.cumsum(keep) - 1
@@ -229,8 +234,12 @@ class _Forest:
             groups = [np.concatenate([siblings[begin + k * period + i] for k in range(times)]) for i in range(period)]
             if period == 1:
                 out.append(self._node(groups[0], times))
+                continue
+            parts = self.folded(groups)
+            if all(p.category in _QUIET for p in parts):  # nothing to repeat: the ops are counted
+                out += [_quiet_times(p, times) for p in parts]
             else:
-                out.append(_block(self.folded(groups), times, len(groups[0])))
+                out.append(_block(parts, times, len(groups[0])))
         return tuple(_quiet_joined(out))
 
     def _node(self, positions: Array, count: int) -> Node:
@@ -251,9 +260,9 @@ class _Forest:
             gpu_ops=int(self.gpu_ops[positions].sum()),
             children=tuple(children),
             forward=self._forward(positions),
-            names=self._quiet_names(first, count) if category in ("views", "quiet") else (),
+            names=self._quiet_names(first, count) if category in _QUIET else (),
         )
-        return _unwrapped(node)
+        return _unwrapped(node) if category == "cpu_op" else _chained(node)
 
     def _quiet_names(self, position: int, count: int) -> tuple[tuple[str, int], ...]:
         """An op that starts nothing, and in brackets the ops that it calls."""
@@ -325,6 +334,23 @@ def _unwrapped(node: Node) -> Node:
     return replace(node, name=name, children=tuple(children))
 
 
+def _chained(node: Node) -> Node:
+    """A Python frame that only leads to another one, joined with it; the time is the outer one's."""
+    only = node.children[0] if len(node.children) == 1 else None
+    if node.category != "python_function" or only is None or only.category != "python_function" or only.count > 1:
+        return node
+    return replace(node, name=_chain_name([node.name, *only.name.split(_CHAIN)]), children=only.children)
+
+
+def _chain_name(frames: list[str]) -> str:
+    """What tells most of frames that call one another: the modules, and the code of the user that they lead to."""
+    modules = [f for f in frames if f.startswith("nn.Module: ")]
+    code = [f for f in frames if not f.startswith(("nn.Module: ", "torch/", "<built-in")) and "/torch/" not in f]
+    if code and (not modules or frames.index(code[-1]) > frames.index(modules[-1])):
+        modules.append(code[-1])
+    return _CHAIN.join(modules or frames[-1:])
+
+
 def _block(children: tuple[Node, ...], times: int, copies: int) -> Node:
     """Several nodes that repeat together."""
     return Node(
@@ -339,21 +365,26 @@ def _block(children: tuple[Node, ...], times: int, copies: int) -> Node:
     )
 
 
+def _quiet_times(node: Node, times: int) -> Node:
+    """Ops that start nothing, of one repetition, as those of all."""
+    return replace(node, copies=node.copies // times, names=tuple((name, n * times) for name, n in node.names))
+
+
 def _quiet_joined(nodes: list[Node]) -> list[Node]:
     """Neighbours that start nothing as one node."""
     out: list[Node] = []
     for node in nodes:
-        if node.category not in ("views", "quiet"):
+        if node.category not in _QUIET:
             out.append(node)
             continue
         single = replace(node, children=(), name="", count=1, copies=node.copies // node.count)
-        if out and out[-1].category == node.category:
-            last = out[-1]
+        if out and out[-1].category in _QUIET:
+            last = out.pop()
             counts = dict(last.names)
             for name, count in node.names:
                 counts[name] = counts.get(name, 0) + count
-            single = replace(last, cpu_ns=last.cpu_ns + single.cpu_ns, names=tuple(counts.items()))
-            out.pop()
+            category = last.category if last.category == node.category else "quiet"
+            single = replace(last, category=category, cpu_ns=last.cpu_ns + single.cpu_ns, names=tuple(counts.items()))
         out.append(single)
     return out
 

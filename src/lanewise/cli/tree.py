@@ -26,7 +26,7 @@ __all__ = ["command"]
 @click.option("--step", type=click.IntRange(0), metavar="N", help="This step.  [default: the second]")
 @click.option("--depth", type=click.IntRange(1), metavar="N", help="Levels to show.  [default: all]")
 @click.option("--min-us", type=click.FloatRange(0), default=0.0, metavar="US", help="Leave out parts that take less than this.")
-@click.option("--python", is_flag=True, help="Also Python frames and modules, where recorded.")
+@click.option("--python", is_flag=True, help="Also the Python frames and modules that lead to ops.")
 @click.option("--all-lanes", is_flag=True, help="Also threads that start nothing on the GPU.")
 @options.window_options
 @options.lang_option
