@@ -5,6 +5,7 @@ Times are microseconds with three decimals (`_us`), ratios 0 to 1 (`_ratio`), si
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,9 +30,19 @@ __all__ = [
     "Verdict",
     "WhereRow",
     "us",
+    "usual_step",
 ]
 
 SCHEMA = "lanewise.report/1"
+
+
+def usual_step(launches: Sequence[int]) -> int:
+    """Place of a step that stands for the others, from the launches of each.
+
+    The second that launched work, since the first may still warm up, and a step that launched none is only a mark.
+    """
+    busy = [i for i, n in enumerate(launches) if n] or list(range(len(launches)))
+    return busy[1] if len(busy) > 1 else busy[0]
 
 
 def us(ns: float | None) -> float | None:

@@ -11,6 +11,7 @@ from lanewise import units
 from lanewise.cli import options
 from lanewise.cli.texts import TEXTS
 from lanewise.errors import UsageError
+from lanewise.report import usual_step
 
 if TYPE_CHECKING:
     from lanewise.analyses.dispatch import LaneTree, Node
@@ -78,11 +79,11 @@ def command(
 
 
 def _chosen(found: Steps, step: int | None, subject: str, *, windowed: bool) -> int | None:
-    """Place of the step to show: the wanted one, else the second, since the first may still warm up; None without steps."""
+    """Place of the step to show: the wanted one, else the second that did anything; None without steps."""
     if step is None:
         if not len(found) or windowed:
             return None
-        return 1 if len(found) > 1 else 0
+        return usual_step([int(n) for n in found.launches])
     numbers = [int(i) for i in found.index]
     if not numbers:
         raise UsageError(subject, TEXTS.message("no-steps"), TEXTS.message("no-steps-next"))

@@ -11,7 +11,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lanewise import units
-from lanewise.report import GpuRow, Report, StreamRow
+from lanewise.report import GpuRow, Report, StreamRow, usual_step
 
 from .findings import check_lines, finding_lines
 from .layout import Part, bar, marks, printed, shortened_path
@@ -223,7 +223,9 @@ def _next(page: Page, report: Report) -> None:
         return
     page.blank()
     if report.coverage.launches or report.gpu:
-        step = f" --step {report.steps[1].index}" if len(report.steps) > 1 else ""
+        step = ""
+        if len(report.steps) > 1:
+            step = f" --step {report.steps[usual_step([s.launches for s in report.steps])].index}"
         command, what = f"lanewise tree {path}{step}", TEXTS("next-tree" if step else "next-tree-all", lang)
     else:
         command, what = f"lanewise ops {path}", TEXTS("next-ops", lang)

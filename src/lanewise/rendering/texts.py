@@ -136,7 +136,7 @@ TEXTS = Catalog(
         "next-tree-all": "the chain from op to kernel",
         "next-ops": "all ops",
         # tree
-        "tree-title": "{name}: {ops} GPU ops, {gpu} of GPU work",
+        "tree-title": "{name}, GPU ops: {ops}, {gpu}",
         "tree-whole": "The whole trace",
         "tree-other-lanes": "{count} more threads that started nothing on the GPU: --all-lanes",
         "tree-views": "{names}: views, launch nothing",
