@@ -126,11 +126,12 @@ class TraceBuilder:
         stream: int = 7,
         device: int = 0,
         cat: str = "kernel",
+        more: dict[str, Any] | None = None,
         **args: Any,
     ) -> None:
         """A kernel, or with `cat` a copy, memset or annotation, on a GPU stream."""
-        more = {} if correlation is None else {"correlation": correlation}
-        self.span(cat, name, ts, dur, device, stream, device=device, stream=stream, **more, **args)
+        ids = {} if correlation is None else {"correlation": correlation}
+        self.span(cat, name, ts, dur, device, stream, device=device, stream=stream, **ids, **args, **(more or {}))
 
     def launch(
         self,

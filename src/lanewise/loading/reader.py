@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from .assembly import Assembly
 from .chunks import DecodedChunk, decode_chunk
 from .decoding import DECODE_ERRORS
 from .framing import LARGEST_EVENT, TOKEN, Chunk, Framer, HeaderScan
+from .mending import silent_backslash
 from .repair import Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys
 from .source import Source
@@ -29,6 +31,7 @@ ChunkFilter = Callable[[DecodedChunk], None]
 
 _WORKERS_FROM_BYTES = 48 << 20  # below this, starting processes costs more than they save
 _IN_FLIGHT = 8
+_SNIFFED_BYTES = 4096
 _LARGEST_TAIL = 64 << 20
 _JOINED_BYTES = 256 << 10  # of the next chunk, to see whether an event goes on there
 
@@ -83,6 +86,7 @@ def read_document(
     if rest is not None:
         tail = _read_tail(tail, blocks)
     _finish_header(doc, scan, tail, tail_at, cut=rest is None)
+    _refuse_other_lists(source, doc)
     for tally, note in ((doc.mended, "repaired"), (doc.lost, "skipped")):
         if tally.count:
             doc.notes.append(Note(note, {"count": tally.count, "kinds": tally.kinds, "offset": tally.first}))
@@ -91,15 +95,25 @@ def read_document(
     return doc
 
 
+def _refuse_other_lists(source: Source, doc: Document) -> None:
+    """A JSON array is taken for the events of a trace; one in which nothing is an event is something else."""
+    seen = doc.assembly
+    no_events = seen.counts.get("?", 0) + doc.lost.count
+    if doc.bare and no_events and not seen.n_seen and not seen.metadata and set(seen.counts) <= {"?"}:
+        raise NotATraceError(
+            source.name,
+            "this is a JSON array with no event in it.",
+            "Name the file that torch.profiler exported.",
+        )
+
+
 def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, bytes]:
     """Read until the first event; the scan and all bytes read so far."""
-    buffer, scan = b"", HeaderScan()
-    for block in blocks:
-        if not buffer:
-            kind = kind_of_bytes(block[:65536])
-            if kind is not None:
-                raise NotATraceError(source.name, f"this is {kind[0]}.", kind[1])
-        buffer = buffer + block if buffer else block
+    scan, buffer = HeaderScan(), _head(blocks)
+    if buffer and (kind := kind_of_bytes(buffer[:_SNIFFED_BYTES])) is not None:
+        raise NotATraceError(source.name, f"this is {kind[0]}.", kind[1])
+    for block in chain((b"",), blocks):
+        buffer = buffer + block if block else buffer
         if scan.feed(buffer):
             break
         if (kind := kind_of_keys(scan.keys)) is not None or scan.too_large(buffer):
@@ -127,6 +141,17 @@ def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, b
         f"the file is cut within its header, after {len(buffer):,} bytes: there is no event in it.",
         "Copy or record it again.",
     )
+
+
+def _head(blocks: Iterator[bytes]) -> bytes:
+    """As much of the text as it takes to tell what it is."""
+    parts, size = [], 0
+    for block in blocks:
+        parts.append(block)
+        size += len(block)
+        if size >= _SNIFFED_BYTES:
+            break
+    return b"".join(parts)
 
 
 def _read_events(
@@ -234,7 +259,7 @@ def _finish_header(doc: Document, scan: HeaderScan, tail: bytes, tail_at: int, *
         if tail.strip(b" \t\r\n\0"):
             doc.notes.append(Note("two-documents", {"offset": tail_at}))
         return
-    head = scan.header.rstrip(b" \t\r\n\0,") + b"}"
+    head = scan.header.removeprefix(b"\xef\xbb\xbf").rstrip(b" \t\r\n\0,") + b"}"
     doc.header.update(_object(doc, head))
     if cut:
         return
@@ -284,8 +309,10 @@ def _whole_members(tail: bytes) -> bytes:
 
 def _object(doc: Document, text: bytes) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(text)
+        value = None if silent_backslash(text) else msgspec.json.decode(text)
     except DECODE_ERRORS:
+        value = None
+    if value is None:
         value, whole = mend_object(text)
         doc.notes.append(Note("header-repaired" if whole else "header-damaged"))
     return value if isinstance(value, dict) else {}

@@ -30,6 +30,7 @@ _END_OF_EVENTS = re.compile(rb'\][\s\0]*(?:[\s\0,]*(?:"|\Z)|\}|[\[{])')
 _EVENT_THEN_END = re.compile(rb"\}[\s\0,]*(?=" + _END_OF_EVENTS.pattern + rb")")
 _END_OF_TEXT = re.compile(rb"[\s\0]*(?:[\[{]|\Z)")
 _OPEN_STRING = re.compile(rb'"(?:[^"\\]|\\.)*\\?\Z', re.DOTALL)
+_BLANK = re.compile(rb"[\s\0]*\Z")
 _CLOSING = re.compile(rb"\]")
 _ONLY_BRACKETS = re.compile(rb"[\s\0,}\]]*\Z")
 
@@ -143,6 +144,8 @@ class _Mender:
         data = self._data
         if not _END_OF_EVENTS.match(data, at):
             return False
+        if self._last and _BLANK.match(data, at + 1):
+            return True
         depth = 1
         for token in islice(TOKEN.finditer(data, at + 1), _LARGEST_SEARCHED):
             depth += (token.group() in b"{[") - (token.group() in b"}]")
