@@ -12,7 +12,7 @@ from .layout import Column, columns
 from .page import Page, us_text
 from .texts import TEXTS
 
-__all__ = ["check_lines", "evidence_rows", "facts_of", "finding_lines", "saving_of"]
+__all__ = ["check_lines", "evidence_lines", "evidence_rows", "facts_of", "finding_lines", "saving_of"]
 
 _PROOFS = 2
 _INDENT = 5
@@ -92,9 +92,14 @@ def _finding(page: Page, report: Report, finding: Finding, mark: str, style: str
         page.item(finding.fix, mark=TEXTS("fix", lang), mark_style="bold green", indent=_INDENT)
 
 
+def evidence_lines(page: Page, report: Report, rows: list[Evidence], indent: int) -> list[Text]:
+    """Events in columns: name, lane, duration, moment."""
+    heads = [Column("", least=16), Column("", least=8, optional=True), Column("", right=True), Column("", style="dim")]
+    return columns(heads, evidence_rows(rows, report), page.width, indent=indent)[1:]
+
+
 def _evidence(page: Page, report: Report, shown: list[Evidence], hidden: int) -> list[Text]:
-    heads = [Column("", least=16), Column("", least=8), Column("", right=True), Column("", style="dim")]
-    lines = columns(heads, evidence_rows(shown, report), page.width, indent=_INDENT + 2)[1:]
+    lines = evidence_lines(page, report, shown, _INDENT + 2)
     if hidden:
         lines.append(Text(" " * (_INDENT + 2)).append(TEXTS("more-evidence", page.lang, count=hidden), style="dim"))
     return lines

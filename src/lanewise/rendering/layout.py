@@ -86,17 +86,24 @@ class Column:
         right: whether its cells are numbers.
         least: cells it may shrink to; None keeps its natural width.
         style: of its cells.
+        optional: whether it is left out where there is no room.
     """
 
     title: str
     right: bool = False
     least: int | None = None
     style: str = ""
+    optional: bool = False
 
 
 def columns(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: int = 2) -> list[Text]:
     """A table: columns that may shrink share the room that the others leave, their texts shortened in the middle."""
     widths = [max(cell_len(text) for text in (h.title, *(r[i] for r in rows))) for i, h in enumerate(heads)]
+    least = [w if h.least is None else min(w, max(h.least, cell_len(h.title))) for w, h in zip(widths, heads, strict=True)]
+    for i in reversed(range(len(heads))):
+        if heads[i].optional and indent + sum(least) + 2 * (len(least) - 1) > width:
+            rest = [h for k, h in enumerate(heads) if k != i]
+            return columns(rest, [[c for k, c in enumerate(r) if k != i] for r in rows], width, indent)
     excess = indent + sum(widths) + 2 * (len(heads) - 1) - width
     while excess > 0:
         # The widest column that may still shrink gives a cell.

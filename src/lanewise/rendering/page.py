@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 from rich.cells import cell_len
@@ -41,7 +42,7 @@ class Page:
         self.lang = lang
         self.width = max(width, _NARROWEST)
         self.verbose = verbose
-        self.limit = None if verbose or limit == 0 else limit
+        self.limit = sys.maxsize if verbose or limit == 0 else limit
         self.lines: list[Text] = []
 
     def add(self, line: Text) -> None:
@@ -67,14 +68,14 @@ class Page:
         """Add a text, wrapped."""
         self.lines += [Text(" " * indent).append(line, style=style) for line in wrapped(text, self.width - indent)]
 
-    def item(self, text: str, *, mark: str = "-", mark_style: str = "", indent: int = 2) -> None:
+    def item(self, text: str, *, mark: str = "-", mark_style: str = "", indent: int = 2, style: str = "") -> None:
         """Add a text behind a mark, all its lines aligned."""
         hang = indent + cell_len(mark) + 1
         for i, line in enumerate(wrapped(text, self.width - hang)):
             out = Text(" " * (indent if i == 0 else hang))
             if i == 0:
                 out.append(mark, style=mark_style).append(" ")
-            self.lines.append(out.append(line))
+            self.lines.append(out.append(line, style=style))
 
     def legend(self, rows: Sequence[LegendRow]) -> None:
         """Add the legend of a bar, in two columns where there are more than three rows."""

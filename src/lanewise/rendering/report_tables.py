@@ -26,7 +26,9 @@ def op_lines(page: Page, report: Report) -> None:
         return
     shown = ops[: page.limit]
     numbers = ["calls", "cpu-self", "cpu-total"] + (["gpu-self", "gpu-total"] if with_gpu else [])
-    heads = [Column(TEXTS("col-op", lang), least=18), *(_number(key, lang) for key in numbers)]
+    # Where there is no room, the totals go: they are those of the ops inside.
+    heads = [Column(TEXTS("col-op", lang), least=18)]
+    heads += [_number(key, lang, optional=key.endswith("total")) for key in numbers]
     page.heading(TEXTS("ops", lang))
     page.lines += columns(heads, [_op_cells(r, with_gpu, lang) for r in shown], page.width)
     _more(page, len(ops) - len(shown), "ops", report)
@@ -48,8 +50,8 @@ def kernel_lines(page: Page, report: Report) -> None:
         Column(TEXTS("col-kernel", lang), least=24),
         _number("calls", lang),
         _number("time", lang),
-        _number("share", lang),
-        _number("mean", lang),
+        _number("share", lang, optional=True),
+        _number("mean", lang, optional=True),
         Column(TEXTS("col-from", lang), least=14),
     ]
     page.heading(TEXTS("kernels", lang))
@@ -66,8 +68,8 @@ def _kernel_cells(row: KernelRow, whole: float, lang: str) -> list[str]:
     return [row.label, units.count(row.count, lang), time, share, mean, launched]
 
 
-def _number(key: str, lang: str) -> Column:
-    return Column(TEXTS(f"col-{key}", lang), right=True)
+def _number(key: str, lang: str, *, optional: bool = False) -> Column:
+    return Column(TEXTS(f"col-{key}", lang), right=True, optional=optional)
 
 
 def _more(page: Page, hidden: int, command: str, report: Report) -> None:

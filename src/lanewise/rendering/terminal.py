@@ -11,12 +11,13 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lanewise import units
-from lanewise.report import GpuRow, Report, StreamRow, usual_step
+from lanewise.report import BoundNumbers, GpuRow, Report, StreamRow, usual_step
 
-from .findings import check_lines, finding_lines
+from .findings import check_lines, evidence_lines, finding_lines
 from .layout import Part, bar, marks, printed, shortened_path
 from .page import LegendRow, Page, us_text
 from .report_tables import kernel_lines, op_lines
+from .roofline import roofline_lines
 from .texts import TEXTS, cause_text
 
 __all__ = ["coverage_text", "machine_facts", "render", "step_texts"]
@@ -48,12 +49,14 @@ def render(report: Report, *, width: int = 80, color: bool = False, verbose: boo
     _head(page, report)
     page.blank()
     page.paragraph(report.verdict.text, style="bold")
+    _verdict_proof(page, report)
     _where(page, report)
     _steps(page, report)
     finding_lines(page, report)
     _gpus(page, report)
     op_lines(page, report)
     kernel_lines(page, report)
+    roofline_lines(page, report)
     check_lines(page, report)
     _notes(page, report)
     _next(page, report)
@@ -68,7 +71,7 @@ def _head(page: Page, report: Report) -> None:
     if trace.span_us is not None:
         facts.append(TEXTS("spans", lang, span=us_text(trace.span_us, lang)))
     tail = " · ".join(facts)
-    room = page.width - len(tail) - 2
+    room = page.width - cell_len(tail) - 2
     name = shortened_path(trace.path, max(room, 20))
     page.add(Text.assemble((name, "bold"), "  ", (tail, "dim")))
     page.paragraph(" · ".join(machine_facts(report)))
@@ -109,6 +112,33 @@ def coverage_text(report: Report) -> str:
     return TEXTS(key, lang, launches=launches, linked=linked)
 
 
+def _verdict_proof(page: Page, report: Report) -> None:
+    """The numbers and events behind the verdict, where everything is wanted."""
+    verdict, lang = report.verdict, page.lang
+    if not page.verbose or not (verdict.numbers or verdict.evidence):
+        return
+    page.heading(TEXTS("evidence", lang))
+    for text in _bound_numbers(verdict.numbers, lang) if verdict.numbers else []:
+        page.item(text)
+    page.lines += evidence_lines(page, report, verdict.evidence, 2)
+
+
+def _bound_numbers(n: BoundNumbers, lang: str) -> list[str]:
+    out = []
+    if n.gpu_share_ratio is not None:
+        share = units.percent(n.gpu_share_ratio, lang)
+        out.append(TEXTS("bound-gpu", lang, share=share, time=us_text(n.gpu_us_per_step, lang)))
+    if n.cpu_us_per_step is not None:
+        out.append(TEXTS("bound-cpu", lang, time=us_text(n.cpu_us_per_step, lang)))
+    if n.growth_ratio is not None:
+        out.append(TEXTS("bound-growth", lang, times=f"{n.growth_ratio:.1f}"))
+    if n.queue_depth_median is not None:
+        out.append(TEXTS("bound-queue", lang, depth=f"{n.queue_depth_median:.0f}"))
+    if n.profiler_slowdown_ratio is not None:
+        out.append(TEXTS("bound-slowdown", lang, times=f"{n.profiler_slowdown_ratio:.1f}"))
+    return out
+
+
 def _where(page: Page, report: Report) -> None:
     """The bar of a step and its legend, in two columns."""
     rows, lang = report.where, page.lang
@@ -145,7 +175,8 @@ def step_texts(report: Report) -> list[str]:
     if not step.count:
         return [TEXTS("no-steps", lang)]
     busy = "" if step.gpu_busy_us is None else TEXTS("step-gpu", lang, busy=us_text(step.gpu_busy_us, lang))
-    out = [f"{_step_time(report)} {busy}".strip()]
+    # Japanese sentences follow one another without a space.
+    out = [(" " if lang == "en" else "").join(filter(None, (_step_time(report), busy)))]
     if step.count > 1:
         longest = max(report.steps, key=lambda s: s.time_us)
         low, high = min(s.time_us for s in report.steps), longest.time_us

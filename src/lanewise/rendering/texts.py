@@ -45,6 +45,12 @@ TEXTS = Catalog(
         "coverage-partial": "Incomplete: {linked} of {launches} launches have their GPU work in the trace.",
         "coverage-none": "No GPU work recorded, though {launches} launches were made.",
         "coverage-cpu": "CPU only: no GPU work and no launches.",
+        # the numbers behind the verdict
+        "bound-gpu": "The GPU works {share} of the step ({time}).",
+        "bound-cpu": "The CPU works {time} a step, without the profiler.",
+        "bound-growth": "GPU work could grow {times} times before the CPU stops being the limit.",
+        "bound-queue": "GPU ops waiting at a launch: {depth} (median).",
+        "bound-slowdown": "The profiler slows the CPU down {times} times.",
         # where a step goes
         "step-on-gpu": "{step} a step",
         "cause-compute": "compute",
@@ -112,6 +118,11 @@ TEXTS = Catalog(
         "col-compute": "compute",
         "col-communication": "communication",
         "col-exposed": "exposed",
+        "col-flops": "FLOP/s",
+        "col-bandwidth": "bytes/s",
+        "col-of-limit": "of limit",
+        "col-bound": "bound by",
+        "col-headroom": "above it, a step",
         "more-rows": "{count} more: {command}",
         "no-rows": "none in this trace",
         # findings
