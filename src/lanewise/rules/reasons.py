@@ -21,6 +21,7 @@ REASONS = Catalog(
         "no-device": "the GPU's peak rates are not known",
         "one-rank": "one rank alone cannot split waiting from transfer; compare the ranks' traces",
         "one-step": "one step alone cannot show it",
+        "few-steps": "fewer than four steps do not show what is usual",
         "minor": "there, but fixing it would save less than 1 % of the step",
         "folded": "explained by {by}",
         "failed": "the check failed: {error}",
