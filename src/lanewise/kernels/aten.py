@@ -11,6 +11,7 @@ runs for each element, are those of the tensors.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lanewise.kernels.aten_table import BASES, FUNCTORS, GLOBAL_BASES, JITERATED
 from lanewise.kernels.dtypes import cast, first_type
@@ -160,6 +161,7 @@ def _wrapped(name: Name) -> Kernel:
     )
 
 
+@lru_cache(maxsize=4096)
 def _named_otherwise(functor: str) -> str:
     """Losses, norms and the like that run through the element-wise wrapper; all else is element-wise."""
     kind = kind_of(word_string(functor))
@@ -279,6 +281,7 @@ def _direct_operation(name: Name, kind: str) -> str | None:
     return match[1] if match else None
 
 
+@lru_cache(maxsize=4096)
 def _plain(name: str) -> str | None:
     """``GeluCUDAKernelImpl`` gives ``gelu``: an operation without the decoration of its implementation."""
     if name.endswith("_add") and name.startswith("CUDAFunctor"):

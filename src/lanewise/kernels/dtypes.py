@@ -32,8 +32,7 @@ _CPP: dict[str, str | None] = {
     **dict.fromkeys(_E4M3, "fp8_e4m3"), **dict.fromkeys(_E5M2, "fp8_e5m2"),
 }  # fmt: skip
 
-_WORDS = sorted((spelling for spelling in _CPP if "<" not in spelling), key=len, reverse=True)
-_TYPE = re.compile(r"(?<!\w)(complex<(?:float|double)>|(?:" + "|".join(map(re.escape, _WORDS)) + r")(?![\w]))")
+_WORD = re.compile(r"complex<\w+>|(?:(?:un)?signed )?long long|(?:un)?signed \w+|[A-Za-z_]\w*")
 # Mostly indices, sizes and masks. Signed bytes and half bytes are none: products multiply them.
 _INTEGERS = frozenset(
     spelling
@@ -65,9 +64,9 @@ def first_type(text: str, start: int, end: int, *, integers: bool = True) -> str
     A type known only by its size (``OpaqueType<4>``) ends the search: the name does not tell. Integer types
     but int8 and int4 are passed over where `integers` is False, since most of them are indices.
     """
-    for match in _TYPE.finditer(text, start, end):
-        spelling = match[1]
-        if integers or spelling not in _INTEGERS:
+    for match in _WORD.finditer(text, start, end):
+        spelling = match[0]
+        if spelling in _CPP and (integers or spelling not in _INTEGERS):
             return _CPP[spelling]
     return None
 

@@ -207,7 +207,7 @@ class _Reader:
                 else:
                     arguments.append(self.argument())
         except _Cut as cut:
-            raise _Cut(", ".join([*arguments, cut.text])) from None
+            raise _Cut(", ".join(filter(None, [*arguments, cut.text]))) from None
         self.at += 1
         return arguments
 

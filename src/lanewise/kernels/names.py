@@ -12,7 +12,7 @@ namespaces, as far as decoding needs:
 from __future__ import annotations
 
 import re
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from lanewise.kernels.mangling import demangled
 
@@ -139,6 +139,7 @@ def split_arguments(tail: str, limit: int = 64) -> list[str]:
     return arguments
 
 
+@lru_cache(maxsize=16384)
 def word_string(identifier: str) -> str:
     """The words of an identifier in lower case, between underscores: ``cunn_SoftMaxForward`` gives
     ``_cunn_soft_max_forward_``.

@@ -7,6 +7,7 @@ whole words count (`lanewise.kernels.names.word_string`), so ``my_ncclish_gemm``
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from lanewise.kernels.lists import listed
 
@@ -61,7 +62,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("transpose-layout", "transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc nhwc2nchw"
      " layout_transform"),
     ("cast-copy", "copy copies cast cat concat concatenate split pad padding unpad memcpy convert conversion pack unpack"
-     " contiguous flip roll slice repeat tile broadcast reflection_pad replication_pad"),
+     " contiguous flip roll slice repeat reflection_pad replication_pad"),
     ("fft", "fft ifft rfft irfft stft fft2d fft1d"),
     ("linalg", "cholesky potrf potrs getrf getrs geqrf qr svd gesvd eig eigh syev syevd syevj heev trsm trsv laswp"
      " larf larft solve solver inverse pivot pivots lu triangular"),
@@ -96,6 +97,7 @@ def _undimensioned(word: str) -> str:
     return word[:-2] if word[-1:] == "d" and word[-2:-1].isdigit() else word
 
 
+@lru_cache(maxsize=16384)
 def kind_of(words: str) -> str | None:
     """The kind that these words name (``_add_rms_norm_`` is a norm), or None."""
     parts = words[1:-1].split("_")
@@ -111,6 +113,7 @@ def kind_of(words: str) -> str | None:
     return _KINDS[best] if best < len(_KINDS) else None
 
 
+@lru_cache(maxsize=16384)
 def direction_of(words: str) -> str | None:
     """``backward`` or ``forward`` where a word says so; None where none does, or both do."""
     parts = {_undimensioned(part) for part in words[1:-1].split("_")}
