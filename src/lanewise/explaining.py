@@ -16,6 +16,7 @@ from lanewise.kernels import decode
 from lanewise.model.notes import Note
 from lanewise.model.trace import Trace
 from lanewise.report import us
+from lanewise.roofline import roofline
 from lanewise.rules.context import Context
 from lanewise.verdict import verdict, where_time_goes
 from lanewise.version import __version__
@@ -52,6 +53,7 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
         where=_where_rows(context),
         findings=diagnosis.findings,
         checks=diagnosis.checks,
+        roofline=roofline(trace, lang),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -79,8 +80,9 @@ def ops(trace: str, window: Window | None, by_shape: bool, **shared: Any) -> Non
 
 
 @click.command("kernels", short_help="GPU kernels and copies by name, with the ops that launched them.")
+@click.option("--limits", is_flag=True, help="Against what the card could do: rates, share of the limit, what bounds it.")
 @_table_options("total")
-def kernels(trace: str, window: Window | None, **shared: Any) -> None:
+def kernels(trace: str, window: Window | None, limits: bool, **shared: Any) -> None:
     """List the GPU work of TRACE by kernel: what the name says, how often, how long, and which ops launched it.
 
     With a window: the work that was launched in it.
@@ -88,10 +90,14 @@ def kernels(trace: str, window: Window | None, **shared: Any) -> None:
     \b
     lanewise kernels trace.json.gz
     lanewise kernels trace.json.gz --sort count
+    lanewise kernels trace.json.gz --limits --sort headroom_per_step
     lanewise kernels trace.json.gz -o kernels.csv     names in full
     """
     own = None if window is None else dataclasses.replace(window, earlier=False)
-    _command(trace, own, _kernel_rows, [], shared, _GPU_NOTES)
+    from lanewise.cli.limits import limit_rows
+
+    rows_of = functools.partial(limit_rows, quiet=shared["quiet"]) if limits else _kernel_rows
+    _command(trace, own, rows_of, [], shared, _GPU_NOTES)
 
 
 Rows = tuple[Sequence["Field"], list[list[Any]], dict[str, dict[Any, str]]]

@@ -83,6 +83,10 @@ def _cell(table: Table, field_: Field, value: Any, lang: str) -> str:
         return units.duration(value * 1000, lang)
     if field_.key.endswith("_ratio"):
         return units.percent(value, lang)
+    if field_.key == "flops_per_s":
+        return units.flops_rate(value, lang)
+    if field_.key == "bytes_per_s":
+        return units.bandwidth(value, lang)
     if field_.number:
         return units.count(value, lang)
     if isinstance(value, list):

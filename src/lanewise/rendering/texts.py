@@ -122,7 +122,7 @@ TEXTS = Catalog(
         "col-bandwidth": "bytes/s",
         "col-of-limit": "of limit",
         "col-bound": "bound by",
-        "col-headroom": "above it, a step",
+        "col-headroom": "headroom",
         "more-rows": "{count} more: {command}",
         "no-rows": "none in this trace",
         # findings
