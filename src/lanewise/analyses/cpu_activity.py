@@ -20,7 +20,7 @@ from .copies import STAGED_BYTES, host_copies
 from .id_sets import distinct
 from .launches import launches
 
-__all__ = ["ACTIVITIES", "Activity", "activities", "blocking_calls", "launching_lanes"]
+__all__ = ["ACTIVITIES", "Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
 
 Array = npt.NDArray[Any]
 
@@ -77,6 +77,14 @@ def blocking_calls(trace: Trace) -> Array:
     copies = trace.analysis(host_copies)
     held = copies.call[copies.to_gpu & copies.held & (copies.bytes > STAGED_BYTES)]
     return distinct(np.r_[calls[by_name], links.call[links.launch[rows]], held]).astype(np.int64)
+
+
+def allocation_calls(trace: Trace) -> Array:
+    """Events of calls that take memory from the driver or give it back, by start."""
+    calls = trace.rows("cuda_runtime", "cuda_driver")
+    good = trace.names_where(lambda s: _ALLOCATION.search(s) is not None and _NOT_ALLOCATION.search(s) is None)
+    result: Array = calls[good[trace.name[calls]]]
+    return result
 
 
 def activities(trace: Trace) -> Activity:
