@@ -12,6 +12,7 @@ from lanewise.cli.kernel import command
 from lanewise.kernels import KINDS, Kernel, decode
 from lanewise.kernels.wording import LONGEST_LABEL, TEXTS
 from lanewise.translations import slots_of
+from places import ROOT
 
 GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_badd_coopA_NNT"
 
@@ -74,6 +75,14 @@ def test_japanese_spaces_stand_where_scripts_meet() -> None:
     for name in (GEMM, "triton_tem_fused_mm_t_0", "nvjet_sm90_hsh_256x128_64x4_1x2_h_bz_coopA_relubias_TNT"):
         text = decode(name).sentence("ja")
         assert re.search(r"[ぁ-んァ-ン一-龥][A-Za-z]", text) is None, text
+
+
+def test_the_documentation_says_what_the_code_says() -> None:
+    page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+    pairs = re.findall(r"^    (.+)\n    -> (.+)$", page, re.MULTILINE)
+    assert len(pairs) > 15
+    for name, sentence in pairs:
+        assert decode(name).sentence() == sentence
 
 
 def run(*arguments: str, stdin: str = "") -> str:

@@ -98,6 +98,7 @@ TEXTS = Catalog(
         "separator": ", ",
         "end": ".",
         "op": "operation {op}",
+        "algorithm": "algorithm {op}",
         "fused-ops": "fuses {ops}",
         "tile": "tile {tile}",
         "stages": "{stages} stages",
@@ -244,7 +245,7 @@ def _operations(kernel: Kernel, lang: str) -> list[str]:
     if kernel.fused_ops:
         return [TEXTS("fused-ops", lang, ops=TEXTS("separator", lang).join(kernel.fused_ops))]
     if kernel.op and kernel.kind not in _SAYS_ITSELF and kernel.op != kernel.kind:
-        return [TEXTS("op", lang, op=kernel.op)]
+        return [TEXTS("algorithm" if kernel.kind == "conv" else "op", lang, op=kernel.op)]
     return []
 
 
