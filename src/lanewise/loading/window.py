@@ -233,8 +233,6 @@ def _times_of(window: Window, span: tuple[int, int], subject: str) -> tuple[int,
         return otherwise if m is None else m.ns if m.absolute else span[0] + m.ns
 
     begin, end = moment(window.begin, span[0]), moment(window.end, span[1])
-    if end <= begin:
-        raise UsageError("--from, --to", "the window ends before it begins.", "Give an end after the begin.")
     if begin >= span[1] or end <= span[0]:
         length = (span[1] - span[0]) / 1000
         raise UsageError(
@@ -242,6 +240,8 @@ def _times_of(window: Window, span: tuple[int, int], subject: str) -> tuple[int,
             f"the window lies outside {subject}.",
             f"It runs from 0 to {length:.3f} us, absolute from @{span[0] / 1000:.3f} to @{span[1] / 1000:.3f}.",
         )
+    if end <= begin:
+        raise UsageError("--from, --to", "the window ends before it begins.", "Give an end after the begin.")
     return begin, end
 
 
