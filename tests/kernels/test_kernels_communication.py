@@ -19,6 +19,9 @@ from lanewise.kernels import decode, gpu_kind
         "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
         "void tensorrt_llm::kernels::twoShotAllReduceKernel<half, 8, true>(int)",
         "nvshmemi_barrier_all_kernel()",
+        "_ZN4vllm26cross_device_reduce_1stageI13__nv_bfloat16Li4EEEvPNS_8RankDataE",
+        "ncclAllReduceRingLLKernel_sum_f32(ncclColl)",
+        "void (anonymous namespace)::barrier_kernel(unsigned int**, unsigned long, int, int)",
         "rcclGenericKernel(ncclDevKernelArgsStorage<4096ul>)",
         "std::enable_if<(4)>(0), void>::type vllm::cross_device_reduce_1stage<float, 2>(int)",
     ],
@@ -31,6 +34,7 @@ def test_communication(name: str) -> None:
     "name",
     [
         "my_ncclish_gemm",
+        "void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*, int)",
         "triton_poi_fused_all_gather_into_tensor_cat_0",
         "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
         "void at::native::reduce_kernel<32, 1, at::native::ReduceOp<float, at::native::MeanOps<float>>>(int)",

@@ -11,8 +11,9 @@ __all__ = ["gpu_kind", "is_communication"]
 
 # Beginnings of identifiers: `my_ncclish_gemm` is none of them.
 _LIBRARIES = (
-    r"\b(?:nccl(?:Dev|Sym|Kern|Gin|_|Generic)\w*|rccl\w*|oneccl\w*|msccl\w*|(?:nv|roc)shmem\w*|mori::|mscclpp::"
-    r"|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*|pplx\w*::)"
+    r"\b(?:nccl(?:Dev|Sym|Kern|Gin|_|Generic|All|Broadcast|Reduce|Send)\w*|rccl\w*|oneccl\w*|msccl\w*|mscclpp::"
+    r"|(?:nv|roc)shmem\w*|mori::|pplx\w*::|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*"
+    r"|(?:barrier|put_signal|wait_signal)_kernel\b|exchangeSplitAndOffset\b)"
 )
 _DEEP_EP = r"\bdeep_ep(?:_\w+)?::(?!layout::)"
 # "allreduce", "all_reduce", "AllReduce"... wherever an identifier has it.
@@ -21,8 +22,10 @@ _WORDS = (
     r"|a2a_(?:dispatch|combine)|moe_?a2a|moe_?comm"
 )
 # One of them is in every name that the expression matches; looking for them first is what makes it fast.
-_HINTS = ("ccl", "shmem", "reduce", "gather", "all", "sendrecv", "deep_ep", "comm", "a2a", "mori", "pplx", "barrier_on",
-          "userbuffers")  # fmt: skip
+_HINTS = (
+    *("ccl", "shmem", "reduce", "gather", "all", "sendrecv", "deep_ep", "comm", "a2a", "mori", "pplx", "barrier"),
+    *("signal_kernel", "exchangesplit", "userbuffers"),
+)
 _COMMUNICATION = re.compile(f"{_LIBRARIES}|{_DEEP_EP}|(?i:{_WORDS})")
 
 

@@ -19,6 +19,8 @@ from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
 
 __all__ = ["BASES", "decoded", "matches"]
 
+_STARTS = ("cudnn_generated", "LSTM_elementWise", "GRU_elementWise", "GENERIC_elementWise", "RNN_blockPersist", "persistRNN",
+           "elemWiseRNN")  # fmt: skip
 _ROOTS = ("cudnn", "cask", "xmma_cudnn")
 _GENERATED = re.compile(r"cudnn_generated_(?:fort_native_)?(\w+)")
 _ARCH = re.compile(r"_sm(\d+)")
@@ -95,7 +97,7 @@ def matches(name: Name) -> bool:
     """Whether this is a name of cuDNN's: its namespaces, its generated kernels, or a kernel without either."""
     if name.root:
         return name.root.startswith(_ROOTS)
-    return name.base.startswith("cudnn_generated") or name.base in BASES or "cudnn" in name.tail[:200]
+    return name.base.startswith(_STARTS) or name.base in BASES or "cudnn" in name.tail[:200]
 
 
 def decoded(name: Name) -> Kernel | None:
@@ -129,7 +131,7 @@ def _by_words(name: Name) -> tuple[str | None, str | None]:
         return "conv", None
     if base.startswith(("bn_", "batchnorm_")):
         return "norm", "backward" if base.startswith(("bn_bw", "batchnorm_bw")) else "forward"
-    if base.startswith(("LSTM_", "GRU_", "RNN_", "persistRNN")):
+    if base.startswith(("LSTM_", "GRU_", "RNN_", "GENERIC_elementWise", "persistRNN")):
         return "rnn", "backward" if "_bp" in base else "forward"
     if "Nhwc" in base or "Nchw" in base:
         return "transpose-layout", None

@@ -17,7 +17,7 @@ _FFT = re.compile(
 )
 _SOLVER = re.compile(
     r"\w*(?:getrf|potrf|potf2|geqrf|geqr2|gesvd|syev|heev|laswp|larf|larft|trsm|trsv|trtri|sytrf|gebrd|ormqr|orgqr|syrk_kernel"
-    r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr)\w*"
+    r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr|getri|gesv|xxtrf)\w*"
 )
 # MAGMA's templates, and its kernels that begin with the precision.
 _MAGMA_STEPS = ("potf2", "getf2", "geqr2", "laswp", "laset", "lacpy", "trsm", "trtri")
@@ -36,6 +36,7 @@ def matches(name: Name) -> bool:
         name.root in _ROOTS
         or base.startswith((*_MAGMA, "rocsolver", "rocfft", "rocsparse"))
         or (not name.root and (_FFT.fullmatch(base) is not None or _SOLVER.fullmatch(base) is not None))
+        or (base == "kernel" and _SOLVER.match(name.tail[1:60]) is not None)
     )
 
 
@@ -46,7 +47,8 @@ def decoded(name: Name) -> Kernel | None:
     if root == "cusparse" or base.startswith("rocsparse") or root == "rocsparse":
         return _sparse(name, root or "rocsparse")
     if root in ("cufft", "rocfft") or base.startswith("rocfft") or _FFT.fullmatch(base):
-        return Kernel(name.raw, "fft", root or ("rocfft" if base.startswith(("rocfft", "fft_rtc")) else "cufft"))
+        library = root or ("rocfft" if base.startswith(("rocfft", "fft_rtc")) else "cufft")
+        return Kernel(name.raw, "fft", library, dtype=type_of(name.tail[:200], integers=False))
     if root == "curand":
         return Kernel(name.raw, "random", "curand")
     if base.startswith(_MAGMA):

@@ -68,9 +68,12 @@ def _dtype(name: Name, kind: str) -> str | None:
         if state and "Scan" in name.base:
             return first_type(state[1], 0, len(state[1]))
         policy = _POLICY_TYPES.search(name.tail[:300])
-        if policy and "Sort" in name.base:
+        if policy and "Sort" in name.base and "Sum" not in name.base:
             return first_type(policy[1], 0, len(policy[1]))
     if kind == "reduction" and name.arguments:
+        policy = _POLICY_TYPES.search(name.tail[:200])
+        if policy:
+            return first_type(policy[1], 0, len(policy[1]))
         pointer = next((p for a in name.arguments[:4] if (p := _POINTER.match(a))), None)
         return first_type(pointer[1], 0, len(pointer[1])) if pointer else None
     return None

@@ -38,7 +38,10 @@ _NAMED = {
 }  # fmt: skip
 # Kernels of these engines that stand in no namespace.
 _PLAIN = {
-    "topkGatingSoftmax": ("moe", "vllm"), "moe_align_block_size_kernel": ("moe", "vllm"),
+    "topkGatingSoftmax": ("moe", "sglang"), "moe_align_block_size_kernel": ("moe", "sglang"),
+    "per_token_group_quant_8bit_kernel": ("quantize", "sglang"), "per_token_quant_fp8_kernel": ("quantize", "sglang"),
+    "per_tensor_quant_fp8_kernel": ("quantize", "sglang"), "moe_fused_gate_kernel": ("moe", "sglang"),
+    "count_and_sort_expert_tokens_kernel": ("moe", "sglang"),
     "moe_sum_kernel": ("moe", None), "fused_a_gemm_kernel": ("gemm", None), "mul_mat_q": ("gemm", "vllm"),
     "awq_dequantize": ("quantize", "vllm"), "gemm_half_q_half_gptq_4bit_kernel": ("gemm", "vllm"),
     "kernel_mha": ("attention", "trtllm"), "cudaCoreGemm": ("gemv", "trtllm"), "Marlin": ("gemm", "marlin"),

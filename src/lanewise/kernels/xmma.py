@@ -89,13 +89,12 @@ def _dtype(tokens: list[str]) -> tuple[str | None, int]:
 
 
 def _layout(tokens: list[str], kind: str) -> str | None:
-    """Of a convolution: the layout of input and output where they agree."""
+    """Of a convolution: that of its input, which stands before the filter's (``nhwckrsc``), then the output's."""
     if not tokens:
         return None
     if kind == "gemm":
         return tokens[0] if tokens[0] in _LAYOUTS else None
-    found = {_tensor_layout(token) for token in tokens[:2]}
-    return found.pop() if len(found) == 1 else None
+    return _tensor_layout(tokens[0])
 
 
 def _tensor_layout(token: str) -> str | None:
