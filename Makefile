@@ -11,7 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt
 CODE   := src tests benchmarks scripts examples ladder
-DEMO   := examples/gpt_train_h200.json.gz
+DEMO   := examples/gpt_train_sins.json.gz
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint types unit format docs bench install install-dev clean

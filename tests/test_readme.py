@@ -111,6 +111,12 @@ def test_files_named_in_commands_exist() -> None:
     assert [n for n in named if not (ROOT / n).exists()] == []
 
 
+def test_makefile_names_files_that_exist() -> None:
+    named = re.findall(r"\b(?:examples|benchmarks|scripts)/[\w./-]+\w", text_of("Makefile"))
+    assert len(named) >= 4
+    assert [n for n in named if not (ROOT / n).exists()] == []
+
+
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
     links = re.findall(r"\]\(([^)#]+)(?:#[\w-]+)?\)", text_of(name))
