@@ -97,6 +97,12 @@ class LaneTree:
     roots: tuple[Node, ...]
     gpu_ops: int
 
+    @property
+    def node(self) -> Node:
+        """A node around all of it."""
+        cpu_ns, gpu_ns = sum(n.cpu_ns for n in self.roots), sum(n.gpu_ns for n in self.roots)
+        return Node("", "lane", 1, 1, cpu_ns, gpu_ns, self.gpu_ops, self.roots)
+
 
 def dispatch(trace: Trace, begin: int | None = None, end: int | None = None, *, python: bool = False) -> list[LaneTree]:
     """What each thread ran in a window and what it started, the busiest thread first.

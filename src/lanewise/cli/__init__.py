@@ -99,7 +99,7 @@ def main() -> None:
     from lanewise.errors import LanewiseError
 
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(prog_name="lanewise", standalone_mode=False)
     except LanewiseError as error:
         _complain(error.text(_language()))
     except click.exceptions.NoArgsIsHelpError as error:

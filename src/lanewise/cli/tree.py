@@ -66,9 +66,7 @@ def command(
         end = begin + int(found.wall_ns[place])
     lanes = dispatch(loaded, begin, end, python=python)
     busy = lanes if all_lanes else _main_lanes(lanes, loaded, found)
-    branches = [
-        tree.Branch(_lane_name(loaded, t.lane), [pruned(n, depth, round(min_us * 1000)) for n in t.roots]) for t in busy
-    ]
+    branches = [tree.Branch(_lane_name(loaded, t.lane), pruned(t.node, depth, round(min_us * 1000))) for t in busy]
     name = texts.TEXTS("tree-whole", lang) if place is None else loaded.name_of(int(found.event[place]))
     gpu_ns, gpu_ops = sum(n.gpu_ns for t in lanes for n in t.roots), sum(t.gpu_ops for t in lanes)
     title = texts.TEXTS("tree-title", lang, name=name, ops=units.count(gpu_ops, lang), gpu=units.duration(gpu_ns, lang))

@@ -23,10 +23,10 @@ _STYLES = {"user_annotation": "bold cyan", "cpu_op": "", "python_function": "dim
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """What one thread did: its name and its outermost nodes."""
+    """What one thread did: its name, and a node whose children are its outermost events."""
 
     lane: str
-    roots: Sequence[Node]
+    node: Node
 
 
 def render(
@@ -57,8 +57,7 @@ def render(
     page.lines.append(head)
     for branch in branches:
         page.lines += [Text(), Text(shortened(branch.lane, page.width), style="bold")]
-        for node in branch.roots:
-            page.node(node, 1)
+        page.inside(branch.node, 0)
     if not branches:
         page.lines.append(Text(TEXTS("tree-nothing-there", lang)))
     remarks = [TEXTS("tree-mean", lang)] if page.folded else []
@@ -97,6 +96,10 @@ class _Tree:
             name = self._label(node)
         self.backward |= node.forward is not None
         self._line(level, node.count, name, node.forward or "", node, _STYLES.get(node.category, ""))
+        self.inside(node, level)
+
+    def inside(self, node: Node, level: int) -> None:
+        """Add the parts of a node, and a word about those left out."""
         for child in node.children:
             self.node(child, level + 1)
         if node.hidden[0]:
