@@ -151,11 +151,13 @@ def launch_occupancies(trace: Trace) -> Occupancies:
 
 def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     """Places of the first of each distinct combination, and the number of the combination of each row."""
-    key = np.zeros(len(columns[0]), dtype=np.int64)
+    key, width = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
         distinct, code = np.unique(column, return_inverse=True)
-        # Renumbered after each column, so that the key never outgrows its type.
-        _, key = np.unique(key * max(len(distinct), 1) + code, return_inverse=True)
+        if width * len(distinct) >= 2**62:
+            numbers, key = np.unique(key, return_inverse=True)
+            width = len(numbers)
+        key, width = key * len(distinct) + code, width * len(distinct)
     _, first, place = np.unique(key, return_index=True, return_inverse=True)
     return first, place
 
