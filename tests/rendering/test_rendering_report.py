@@ -79,7 +79,7 @@ def test_everything_that_the_report_knows_is_said() -> None:
         "rank 1 of 8",
         "torch 2.11.0",
         "2 × NVIDIA H200",
-        "1,199 of 1,200 launches",
+        "the GPU work of 1,199 of 1,200 launches",
         "The GPU works 40 % of the step (4.00 ms).",
         "GPU work could grow 2.5 times",
     ):

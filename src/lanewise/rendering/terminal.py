@@ -144,7 +144,8 @@ def _where(page: Page, report: Report) -> None:
     rows, lang = report.where, page.lang
     if not rows:
         return
-    page.heading(TEXTS("where", lang), TEXTS("step-on-gpu", lang, step=us_text(report.step.time_us, lang)))
+    # The parts sum to the time of a usual step, which need not be the median of all.
+    page.heading(TEXTS("where", lang), TEXTS("step-on-gpu", lang, step=us_text(sum(r.us for r in rows), lang)))
     idle = [r.cause for r in rows if r.cause not in _CAUSES]
     looks = dict(_CAUSES)
     for i, cause in enumerate(sorted(idle, key=lambda c: -next(r.ratio for r in rows if r.cause == c))):
