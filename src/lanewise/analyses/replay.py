@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.model.intervals import Intervals, overlap_with, union
 from lanewise.model.trace import Trace
 
 from .cpu_activity import blocking_calls, launching_lanes
@@ -36,8 +37,9 @@ _ROUNDS = 3  # the first round fills the queue, the later ones are measured
 # The part of the CPU time between two launches that is the program's own even where recording is dearest: with shapes on,
 # the profiler makes small ops up to 4 times slower.
 _LEAST_OWN = 0.2
-# What the profiler adds to a recorded event: the middle of what fits gave on 60 traces of CPU-bound steps with shapes on (median
-# 3.4 us, quartiles 2.4 and 4.2, torch 2.11 on two kinds of host). Used where the GPU bounds the step, which then does not show it.
+# What the profiler adds to a recorded event: the middle of what fits gave on 60 traces of CPU-bound steps with shapes on
+# (median 3.4 us, quartiles 2.4 and 4.2, torch 2.11 on two kinds of host). Used where the GPU bounds the step, which then does
+# not show it.
 PROFILER_EVENT_NS = 3_000.0
 # From this part of the step on, GPU work explains the step by itself (the rest are gaps between kernels), and the CPU time that
 # would also explain it is only the most that it can be.
@@ -144,9 +146,13 @@ class Replay:
         lost = max(0.0, self.base_ns - self.time(change))
         return lost / self.base_ns * self.real_ns
 
-    def cpu_ns(self) -> float:
-        """CPU work of a step outside the profiler, waits left out."""
-        return float(self._own(Change()).sum()) / self.steps
+    def cpu_ns(self, change: Change | None = None) -> float:
+        """CPU work of a step outside the profiler, waits left out; with a change made."""
+        return float(self._own(change or Change()).sum()) / self.steps
+
+    def recorded_within_ns(self, intervals: Intervals) -> float:
+        """CPU work of a step as recorded within some disjoint intervals."""
+        return float(overlap_with(self.chain.begin, self.chain.stop, intervals).sum()) / self.steps
 
     def recorded_cpu_ns(self) -> float:
         """CPU work of a step as recorded, waits left out."""
@@ -192,8 +198,6 @@ class Replay:
         marks = np.where((c.event < 0) & self.real, PROFILER_STEP_NS, 0.0)
         own = np.maximum(raw - per_event * c.events - marks, _LEAST_OWN * raw) / slowdown
         if change.cpu is not None:
-            from lanewise.model.intervals import overlap_with, union
-
             gone = overlap_with(c.begin, c.stop, union(*change.cpu))
             # Time taken away shrinks as the rest of its interval did.
             with np.errstate(divide="ignore", invalid="ignore"):
