@@ -7,11 +7,11 @@ usual kernels reach, not the best: a price is what a fix is likely to bring.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .context import Context
 
-__all__ = ["LAUNCH_NS", "Attention", "arithmetic_ns", "attention_ns", "product_ns", "stream_ns"]
+__all__ = ["LAUNCH_NS", "Attention", "arithmetic_ns", "attention_ns", "fused_speedup", "product_ns", "stream_ns"]
 
 # A kernel takes this long however little it does: the shortest on an H200 take 1 us, those with a tile's work 2 to 3.
 LAUNCH_NS = 2_500.0
@@ -83,6 +83,19 @@ class Attention:
     value_dim: int
     dtype: str
     causal: bool = False
+
+    def of_type(self, dtype: str) -> Attention:
+        """The same sizes with another type."""
+        return replace(self, dtype=dtype)
+
+
+def fused_speedup(ctx: Context) -> float:
+    """How much faster fused attention in half precision computes than fp32 products on CUDA cores; 1 for an unknown card."""
+    if ctx.device is None:
+        return 1.0
+    half = ctx.device.peak_flops("fp16", tensor_cores=True)
+    single = ctx.device.peak_flops("fp32", tensor_cores=False)
+    return half * _ATTENTION_SHARE[64, False] / (single * CUDA_CORE_SHARE) if half and single else 1.0
 
 
 def attention_ns(ctx: Context, a: Attention, backward: bool) -> float | None:

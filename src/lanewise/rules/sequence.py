@@ -72,10 +72,10 @@ class Op:
 
     @cached_property
     def tensors(self) -> list[Tensor]:
-        """Its tensor arguments, numbers left out; those of a list follow the others."""
+        """Its tensor arguments, those of a list after the others; numbers, and results that are still empty, are left out."""
         if self.inputs is None:
             return []
-        found = [t for t in self.inputs.tensors() if t.shape or t.dtype not in ("fp64", "int64")]
+        found = [t for t in self.inputs.tensors() if t.numel and (t.shape or t.dtype not in ("fp64", "int64"))]
         for index in range(len(self.inputs)):
             if self.inputs.is_list(index) and self.inputs.dims[index]:
                 found += [Tensor(sizes, None, strides) for sizes, strides in self.inputs.members(index)]
@@ -155,7 +155,8 @@ class Sequence:
     def called_name(self) -> Array:
         """Object array (n,): names of the called ops, ATen's without the namespace; "" for none."""
         ctx = self._ctx
-        codes = np.where(self.call >= 0, ctx.trace.name[ctx.called.event[np.maximum(self.call, 0)]], -1)
+        called = np.r_[ctx.called.event, 0]  # the last is for those without a call
+        codes = np.where(self.call >= 0, ctx.trace.name[called[self.call]], -1)
         distinct, inverse = np.unique(codes, return_inverse=True)
         names = [ctx.trace.strings[c].removeprefix("aten::") if c >= 0 else "" for c in distinct]
         return np.array(names, dtype=object)[inverse] if len(self) else np.empty(0, dtype=object)
@@ -163,15 +164,93 @@ class Sequence:
     @cached_property
     def backward(self) -> Array:
         """bool (n,): whether each was launched inside autograd's engine."""
-        ctx = self._ctx
-        tree = ctx.tree
-        engine = ctx.trace.names_where(lambda s: s.startswith(("autograd::engine", "torch::autograd::")) or "Backward" in s)
-        inside = engine[ctx.trace.name[tree.events]]
-        for level in tree.levels()[1:]:
-            inside[level] |= inside[tree.parent[level]]
-        flags = np.zeros(len(ctx.trace) + 1, dtype=np.bool_)
+        flags = np.zeros(len(self._ctx.trace) + 1, dtype=np.bool_)
+        flags[self._ctx.tree.events] = self._engine
+        return flags[np.where(self.owner >= 0, self.owner, -1)]
+
+    @cached_property
+    def compiled(self) -> Array:
+        """bool (n,): whether each was launched inside a compiled region, whose ops the program did not write."""
+        trace, tree = self._ctx.trace, self._ctx.tree
+        named = trace.names_where(
+            lambda s: s.startswith(("Torch-Compiled Region", "## Call CompiledFxGraph", "CompiledFunction"))
+        )
+        inside = self._within(named[trace.name[tree.events]])
+        flags = np.zeros(len(trace) + 1, dtype=np.bool_)
         flags[tree.events] = inside
         return flags[np.where(self.owner >= 0, self.owner, -1)]
+
+    def _within(self, chosen: Array) -> Array:
+        """bool (tree,): chosen events and all inside them."""
+        tree = self._ctx.tree
+        inside: Array = chosen.copy()
+        for level in tree.levels()[1:]:
+            inside[level] |= inside[tree.parent[level]]
+        return inside
+
+    @cached_property
+    def node(self) -> Array:
+        """int64 (n,): event of autograd's node that launched each, -1 for none."""
+        ctx = self._ctx
+        tree = ctx.tree
+        is_node = ctx.trace.names_where(lambda s: s.startswith("autograd::engine::evaluate_function"))[
+            ctx.trace.name[tree.events]
+        ]
+        up = tree.nearest(is_node)
+        place = np.where(self.owner >= 0, ctx.place[np.maximum(self.owner, 0)], -1)
+        found = np.where(place >= 0, up[np.maximum(place, 0)], -1)
+        return np.where(found >= 0, tree.events[np.maximum(found, 0)], -1).astype(np.int64)
+
+    def made_in_backward(self, begin: Array, end: Array) -> Array:
+        """int64 (n,): which of some forward stretches each backward GPU op belongs to, by autograd's sequence numbers; -1 for none.
+
+        Args:
+            begin, end: events of the first and the last op of each stretch, in order and on one thread.
+        """
+        ctx = self._ctx
+        out = np.full(len(self), -1, dtype=np.int64)
+        number = self._sequence_number
+        inner = np.flatnonzero(self.node >= 0)
+        if not len(begin) or not len(inner):
+            return out
+        lane = int(ctx.trace.lane[begin[0]])
+        ops = np.flatnonzero((number >= 0) & (ctx.trace.lane == lane) & (self._is_forward))
+        if not len(ops):
+            return out
+        first = np.searchsorted(ctx.trace.ts[ops], ctx.trace.ts[begin])
+        after = np.searchsorted(ctx.trace.ts[ops], ctx.trace.end[end])
+        low = number[ops[np.minimum(first, len(ops) - 1)]]
+        # Ops that make no node carry the number of the next node: what is made inside lies below the next op's number.
+        high = np.where(after < len(ops), number[ops[np.minimum(after, len(ops) - 1)]], number[ops].max() + 1)
+        wanted = number[self.node[inner]]
+        place = np.searchsorted(low, wanted, side="right") - 1
+        hit = (place >= 0) & (wanted >= 0) & (wanted < high[np.maximum(place, 0)])
+        out[inner[hit]] = place[hit]
+        return out
+
+    @cached_property
+    def _sequence_number(self) -> Array:
+        ctx = self._ctx
+        out = np.full(len(ctx.trace), -1, dtype=np.int64)
+        out[ctx.trace.column("cpu_ops", "event")] = np.maximum(ctx.trace.column("cpu_ops", "sequence"), -1)
+        return out
+
+    @cached_property
+    def _is_forward(self) -> Array:
+        """bool (events,): ops outside autograd's engine."""
+        ctx = self._ctx
+        out = np.ones(len(ctx.trace), dtype=np.bool_)
+        out[ctx.tree.events[self._engine]] = False
+        return out
+
+    @cached_property
+    def _engine(self) -> Array:
+        """bool (tree,): events inside autograd's engine."""
+        tree = self._ctx.tree
+        named = self._ctx.trace.names_where(
+            lambda s: s.startswith(("autograd::engine", "torch::autograd::")) or "Backward" in s
+        )
+        return self._within(named[self._ctx.trace.name[tree.events]])
 
     def cpu_beyond_first(self, calls: Array) -> Intervals:
         """CPU time of neighbouring calls of one thread that goes when they become one call: from the end of the first to the

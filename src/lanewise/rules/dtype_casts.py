@@ -1,0 +1,181 @@
+"""dtype-casts: inference under autocast that casts the same weights in every forward pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.analyses.replay import Change
+from lanewise.model.intervals import Intervals, union
+
+from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
+from .context import Context
+from .sequence import Sequence
+
+__all__ = ["RULE"]
+
+Array = npt.NDArray[Any]
+
+# Ops that autocast runs in half precision, and where they keep their weight and bias. Its casts are recorded inside them.
+_WEIGHTS = {
+    "linear": (1, 2),
+    "matmul": (1,),
+    "mm": (1,),
+    "bmm": (),
+    "addmm": (0, 2),
+    "baddbmm": (0,),
+    "addbmm": (0,),
+    "conv1d": (1, 2),
+    "conv2d": (1, 2),
+    "conv3d": (1, 2),
+    "conv_transpose1d": (1, 2),
+    "conv_transpose2d": (1, 2),
+    "conv_transpose3d": (1, 2),
+    "convolution": (1, 2),
+    "einsum": (),
+    "scaled_dot_product_attention": (),
+    "prelu": (1,),
+    "lstm": (),
+    "gru": (),
+}
+# Ops that autocast keeps in fp32: it wraps them as well.
+_FP32_OPS = (
+    "aten::layer_norm",
+    "aten::group_norm",
+    "aten::rms_norm",
+    "aten::softmax",
+    "aten::log_softmax",
+    "aten::norm",
+    "aten::pow",
+)
+_HALF = ("fp16", "bf16")
+_CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
+
+
+def _check(ctx: Context) -> Outcome:
+    seq = ctx.sequence
+    if not len(seq) or bool(seq.backward.any()):
+        return Clear()  # weights that are trained change every step, and are cast every step
+    around = _cast_of(ctx, seq)
+    places = np.flatnonzero(around >= 0)
+    if not len(places):
+        return Clear()
+    weight = np.array([_is_weight(ctx, seq, int(i), int(around[i])) for i in places], dtype=np.bool_)
+    if not weight.any():
+        return Clear()
+    mine = places[weight]
+    largest = mine[np.argsort(-seq.ns[mine], kind="stable")]
+    moved = sum(seq.op(int(i)).tensors[0].numel * (4 + 2) for i in mine)
+    casts = _cast_events(ctx, seq, places)
+    gone = _autocast_time(ctx, casts)
+    now = float(seq.ns[places].sum())
+    return [
+        Draft(
+            {
+                "weights": count(ctx.per_step(len(mine))),
+                "casts": count(ctx.per_step(len(places))),
+                "dtype": str(seq.op(int(largest[0])).tensors[0].dtype),
+                "torch_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[
+                    str(seq.op(int(largest[0])).tensors[0].dtype)
+                ],
+                "gpu": duration(ctx.per_step(now)),
+                "cpu": duration(ctx.per_step(float(ctx.trace.dur[casts].sum()))),
+                "bytes": size(ctx.per_step(moved)),
+            },
+            _change(ctx, seq, places, gone),
+            ctx.per_step(now),
+            [*first_events(ctx.gpu_event[seq.rows[largest]]), int(around[largest[0]])],
+            where=ctx.where(int(around[largest[0]])),
+        )
+    ]
+
+
+def _cast_of(ctx: Context, seq: Sequence) -> Array:
+    """int64 (n,): the op for which autocast made each cast to half precision; -1 for all other GPU ops."""
+    trace, tree = ctx.trace, ctx.tree
+    cast = np.array([_to_half(op.name, op.tensors) for op in seq.ops], dtype=np.bool_)[seq.op_of]
+    plumbing = trace.names_where(lambda s: s in _CASTS)
+    nearest = tree.nearest(~plumbing[trace.name[tree.events]])
+    wanted = trace.names_where(lambda s: s.removeprefix("aten::") in _WEIGHTS)
+    place = np.where(cast & (seq.owner >= 0), ctx.place[np.maximum(seq.owner, 0)], -1)
+    up = np.where(place >= 0, nearest[np.maximum(place, 0)], -1)
+    event = np.where(up >= 0, tree.events[np.maximum(up, 0)], -1)
+    good = (event >= 0) & wanted[trace.name[np.maximum(event, 0)]] & ~seq.compiled
+    return np.where(good, event, -1).astype(np.int64)
+
+
+def _to_half(name: str, tensors: list[Any]) -> bool:
+    return name == "copy_" and len(tensors) > 1 and tensors[0].dtype in _HALF and tensors[1].dtype == "fp32"
+
+
+def _is_weight(ctx: Context, seq: Sequence, i: int, event: int) -> bool:
+    """Whether a cast is one of the op's weight or bias, by its shape; activations have others or are the first input."""
+    found = ctx.inputs(event)
+    places = _WEIGHTS[ctx.trace.name_of(event).removeprefix("aten::")]
+    if found is None or not isinstance(found.dims, list):
+        return False
+    shape = list(seq.op(i).tensors[0].shape)
+    return any(p < len(found.dims) and found.dims[p] == shape for p in places) and found.dims[0] != shape
+
+
+def _cast_events(ctx: Context, seq: Sequence, places: Array) -> Array:
+    """The outermost cast op around each copy."""
+    plumbing = ctx.trace.names_where(lambda s: s in _CASTS)
+    events = seq.owner[places].copy()
+    for _ in range(len(_CASTS) - 1):
+        at = ctx.tree.parent[ctx.place[events]]
+        parents = np.where(at >= 0, ctx.tree.events[np.maximum(at, 0)], events)
+        events = np.where(plumbing[ctx.trace.name[parents]], parents, events)
+    return np.unique(events)
+
+
+def _autocast_time(ctx: Context, casts: Array) -> Intervals:
+    """CPU time of autocast: the casts, and what its wrappers add around the ops themselves.
+
+    A wrapper has the name of the op that it calls: all of it that is not that op is autocast.
+    """
+    trace, tree = ctx.trace, ctx.tree
+    covered = trace.names_where(lambda s: s.removeprefix("aten::") in _WEIGHTS or s in _FP32_OPS)
+    child = np.flatnonzero(covered[trace.name[tree.events]] & (tree.parent >= 0))
+    inner, outer = tree.events[child], tree.events[tree.parent[child]]
+    same = trace.name[inner] == trace.name[outer]
+    inner, outer = inner[same], outer[same]
+    starts = np.r_[trace.ts[outer], trace.end[inner], trace.ts[casts]]
+    return union(starts, np.r_[trace.ts[inner], trace.end[outer], trace.end[casts]])
+
+
+def _change(ctx: Context, seq: Sequence, places: Array, gone: Intervals) -> Change:
+    """Without the casts. Of the CPU time as many parts are the program's own as of the whole step's: the replay takes the same
+    from each event for the profiler, which leaves too little of casts, that are many small events."""
+    change = Change(gpu=dict.fromkeys(seq.rows[places].tolist(), 0), cpu=gone)
+    if ctx.replay is None:
+        return change
+    taken = ctx.replay.cpu_ns() - ctx.replay.cpu_ns(change)
+    own = ctx.own_cpu_ratio * ctx.replay.recorded_within_ns(gone)
+    return replace(change, extra_cpu_ns=-max(own - taken, 0.0))
+
+
+RULE = Rule(
+    id="dtype-casts",
+    precedence=30,
+    needs=("gpu_events", "launches", "shapes"),
+    check=_check,
+    english={
+        "name": "Weights cast every forward",
+        "title": "autocast casts {weights} weights to {dtype} in every step",
+        "text": "The weights are fp32 and never change here, yet each forward casts them anew, and the activations too: {casts} casts, {gpu} "
+        "of GPU time ({bytes} for the weights) and {cpu} of CPU time as recorded.",
+        "fix": "model = model.to({torch_dtype})  # once, before the loop, instead of autocast",
+        "doc_finds": "Casts from fp32 to half precision inside the ops that autocast covers, of their weights or biases, in steps without "
+        "a backward pass.",
+        "doc_why": "autocast keeps its casts only until the end of its block. Each forward reads every fp32 weight and writes it in half "
+        "precision, and each cast is three ops and a launch on the CPU.",
+        "doc_fix": "model = model.to(torch.bfloat16).eval()\nwith torch.inference_mode():\n    y = model(x.to(torch.bfloat16))",
+        "doc_fine": "In training: fp32 master weights change every step, so that casting them once a step is what mixed precision is.",
+        "doc_measured": "GPU time of the casts and CPU time of the ops around them. Weights are told from activations by the shapes of the "
+        "op's arguments. Norms and softmax in fp32, which half-precision weights change too, are not counted.",
+    },
+)
