@@ -38,7 +38,7 @@ TEXTS = Catalog(
         "nothing-known": "No kernel has a known amount of work.",
         # what bounds a kernel
         "memory": "memory",
-        "compute": "arithmetic",
+        "compute": "compute",
         "latency": "latency",
         "helper": "helper",
         "unknown": "not known",

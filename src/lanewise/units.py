@@ -11,10 +11,12 @@ __all__ = [
     "count",
     "duration",
     "flops_rate",
+    "gigabytes_per_s",
     "microseconds",
     "percent",
     "ratio_of",
     "size",
+    "teraflops",
     "unknown",
 ]
 
@@ -104,3 +106,13 @@ def flops_rate(flops_per_s: float | None, lang: str = "en") -> str:
         return unknown(lang)
     value = flops_per_s / 1e12
     return f"{_three_digits(value)} TFLOP/s" if value >= 0.9995 else f"{_three_digits(value * 1e3)} GFLOP/s"
+
+
+def teraflops(flops_per_s: float | None, lang: str = "en") -> str:
+    """Floating-point operations per second in TFLOP/s whatever the size, for columns of a table: ``818``, ``0.70``."""
+    return unknown(lang) if flops_per_s is None else _three_digits(flops_per_s / 1e12)
+
+
+def gigabytes_per_s(bytes_per_s: float | None, lang: str = "en") -> str:
+    """Bytes per second in GB/s whatever the size, for columns of a table: ``4,496``, ``12.1``."""
+    return unknown(lang) if bytes_per_s is None else _three_digits(bytes_per_s / 1e9)

@@ -31,7 +31,7 @@ def limit_rows(trace: Trace, lang: str, *, quiet: bool) -> tuple[Sequence[Field]
         if text and not quiet:
             click.echo(f"lanewise: {text}", err=True)
     fields = [
-        Field("name", "col-kernel", "String", 20),
+        Field("name", "col-kernel", "String", 18),
         Field("count", "col-calls", "Int64"),
         Field("total_us", "col-time", "Float64"),
         Field("flops_per_s", "col-flops", "Float64"),

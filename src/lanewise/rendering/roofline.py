@@ -77,8 +77,8 @@ def _heads(lang: str) -> list[Column]:
 def _cells(row: KernelLimitRow, lang: str) -> list[str]:
     return [
         row.label,
-        "" if row.flops_per_s is None else units.flops_rate(row.flops_per_s, lang),
-        "" if row.bytes_per_s is None else units.bandwidth(row.bytes_per_s, lang),
+        "" if row.flops_per_s is None else units.teraflops(row.flops_per_s, lang),
+        "" if row.bytes_per_s is None else units.gigabytes_per_s(row.bytes_per_s, lang),
         "" if row.share_ratio is None else units.percent(row.share_ratio, lang),
         bound_text("helper" if row.source == "helper" else row.bound, lang),
         us_text(row.headroom_us_per_step, lang),

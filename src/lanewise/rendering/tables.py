@@ -84,9 +84,9 @@ def _cell(table: Table, field_: Field, value: Any, lang: str) -> str:
     if field_.key.endswith("_ratio"):
         return units.percent(value, lang)
     if field_.key == "flops_per_s":
-        return units.flops_rate(value, lang)
+        return units.teraflops(value, lang)
     if field_.key == "bytes_per_s":
-        return units.bandwidth(value, lang)
+        return units.gigabytes_per_s(value, lang)
     if field_.number:
         return units.count(value, lang)
     if isinstance(value, list):
