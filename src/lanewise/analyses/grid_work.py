@@ -21,7 +21,7 @@ LEAST_BLOCKS = 100
 
 _ELEMENTS = 8
 _VECTORISED = re.compile(
-    r"\bvectorized_elementwise_kernel<8, .*\b(?:std::array|at::detail::Array)<char\*, (\d+)(?:ul|u)?>", re.DOTALL
+    r"\bvectorized_elementwise_kernel<8, .*\b(?:std::array|at::detail::Array)<char\*, (\d{1,3})(?:ul|u)?>", re.DOTALL
 )
 # Their results, or some operands, are of one byte.
 _OTHER_TYPES = re.compile(r"compare|logical|bool|isnan|isinf|isfinite|signbit|nan_to_num", re.IGNORECASE)

@@ -88,7 +88,7 @@ def op_times(trace: Trace) -> OpTimes:
         gpu_total=gpu_total[rows],
         gpu_own=own_gpu[rows],
         gpu_ops=gpu_ops[rows],
-        outermost=_outermost(tree, trace.name[tree.events])[rows],
+        outermost=_outermost(tree, _row_names(trace, tree))[rows],
     )
 
 
@@ -103,6 +103,18 @@ def _own_gpu(trace: Trace, tree: Nesting) -> tuple[Array, Array]:
     time = np.zeros(len(tree.events), dtype=np.int64)
     np.add.at(time, at, ops.end[known] - ops.ts[known])
     return time, np.bincount(at, minlength=len(tree.events)).astype(np.int64)
+
+
+def _row_names(trace: Trace, tree: Nesting) -> Array:
+    """int64 (n,): number of the row of the ops table that each event of the tree falls into.
+
+    An op, an annotation and a call may have one name: they are different rows, as in torch's table.
+    """
+    category = trace.category[tree.events]
+    kind = np.full(len(category), 2, dtype=np.int64)
+    kind[category == CATEGORY_CODES["cpu_op"]] = 0
+    kind[category == CATEGORY_CODES["user_annotation"]] = 1
+    return trace.name[tree.events].astype(np.int64) * 3 + kind
 
 
 def _outermost(tree: Nesting, name: Array) -> Array:

@@ -11,6 +11,7 @@ from lanewise.model.trace import Trace, lanes_of
 
 from .assembly import Assembly
 from .header import base_time, devices_of, distributed_of
+from .inputs import sound_inputs
 from .reader import Document, Progress
 from .reading import read_once, survey
 from .source import Source, TraceSource
@@ -72,7 +73,7 @@ def _trace(document: Document, source: Source) -> Trace:
         tables=tables,
         strings=assembly.strings,
         lanes=lanes_of(assembly.lanes, assembly.metadata),
-        inputs=assembly.inputs,
+        inputs=[sound_inputs(row) for row in assembly.inputs],
         devices=devices_of(document.header, used),
         distributed=distributed_of(document.header, source.name, notes),
         notes=notes,

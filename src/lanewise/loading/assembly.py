@@ -140,7 +140,7 @@ def _not_stray(ts: Array, dur: Array) -> Array:
     if not zero.any() or zero.all():
         return np.ones(len(ts), dtype=np.bool_)
     rest = ts[~zero]
-    begin, end = rest.min(), (rest + dur[~zero]).max()
+    begin, end = int(rest.min()), int((rest + dur[~zero]).max())
     if begin > _STRAY_SPANS * (end - begin) + _STRAY_NS:
         return ~(zero & (ts == 0))
     return np.ones(len(ts), dtype=np.bool_)

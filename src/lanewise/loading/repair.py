@@ -210,11 +210,13 @@ class _Mender:
 
     def _give_up(self, end: int) -> None:
         data = self._data
-        close = self._close(self._at, end) if end == len(data) else None
-        if close is None and end == len(data) and self._last:
-            self._at = end  # the file is cut here
-        else:
-            self._lose("unreadable", end if close is None else close)
+        close = None
+        if self._last and end == len(data):
+            close = self._close(self._at, end)
+            if close is None:  # the file is cut here
+                self._at = end
+                return
+        self._lose("unreadable", end if close is None else close)
 
     def _close(self, begin: int, end: int) -> int | None:
         """Offset of the bracket that closes the events, behind an event that cannot be read."""
@@ -227,7 +229,7 @@ class _Mender:
         data = self._data
         event = ANY_EVENT_START.search(data, self._at)
         stop = len(data) if event is None else event.start()
-        close = self._close(self._at, stop)
+        close = self._close(self._at, stop) if self._last else None
         stop = stop if close is None else close
         text = data[self._at : stop]
         # It may be left of an event that was given up; an unfinished word at the end of a cut file is no event.

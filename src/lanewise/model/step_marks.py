@@ -12,6 +12,7 @@ __all__ = ["is_mark_name", "step_marks", "step_number"]
 
 Array = npt.NDArray[Any]
 
+_LONGEST_NUMBER = 18  # digits of what fits into int64
 _PROFILER_STEP = re.compile(r"^ProfilerStep#(\d+)$")
 # What serving engines and trainers put around each iteration when they do not call profiler.step(): vLLM's
 # execute_context_..._generation_..., SGLang's and others' step[...], "iteration 12", "train_step 3".
@@ -29,7 +30,7 @@ def is_mark_name(name: str) -> bool:
 def step_number(name: str, place: int) -> int:
     """The number in ``ProfilerStep#12``; of other marks their place among the steps."""
     match = _PROFILER_STEP.match(name)
-    return int(match.group(1)) if match else place
+    return int(match.group(1)) if match and len(match.group(1)) <= _LONGEST_NUMBER else place
 
 
 def step_marks(
