@@ -108,7 +108,9 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
         saving = alone[i] if change is draft.change else _saving(context, draft, change)
         if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
             continue
-        out.append(_Priced(rule, draft, saving, _saving(context, draft, draft.low), _saving(context, draft, draft.high)))
+        ends = (None if end is None else _less(end, taken_rows, taken_cpu) for end in (draft.low, draft.high))
+        low, high = (_saving(context, draft, end) for end in ends)
+        out.append(_Priced(rule, draft, saving, low, high))
         taken_rows |= set(change.gpu)
         if change.cpu is not None and not rule.general:
             taken_cpu = union(np.r_[taken_cpu[0], change.cpu[0]], np.r_[taken_cpu[1], change.cpu[1]])
