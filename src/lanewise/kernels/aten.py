@@ -42,7 +42,7 @@ _ADAPTERS = frozenset(
     )
 )
 _IDENTIFIER = re.compile(r"\s*(?:&?\(?(?:\w+::)*)(\w+)")
-_PLAIN_ARGUMENTS = re.compile(r"\s*(?:[\w:]+(?: [\w:]+)*(?:[*&]|<\d+u?>)*,\s*)*")
+_PLAIN_ARGUMENTS = re.compile(r"\s*(?:(?:c10::complex<[\w:]+>|[\w:]+(?: [\w:]+)*(?:[*&]|<\d+u?>)*),\s*)*")
 _LAMBDA_PARAMETERS = re.compile(r"lambda\(([^()]*[^()\s][^()]*)\)#")
 _INDEXED_LAMBDA = re.compile(r"\{lambda\(\)#(\d+)\}::operator\(\)\(\)(?: const)?::\{lambda\(long\)#1\}")
 # AT_DISPATCH_ALL_TYPES numbers its lambdas in this order.
@@ -142,15 +142,16 @@ def _wrapped(name: Name) -> Kernel:
     functor, start = _functor(name.tail)
     head = name.tail[start : start + _HEAD]
     default = "reduction" if name.base == "reduce_kernel" else "index" if "index_" in name.base else "elementwise"
-    kind, direction = FUNCTORS.get(functor, (default, None))
+    known = FUNCTORS.get(functor)
+    kind, direction = known or (default, None)
     if name.base.startswith("distribution_"):
         kind = "random"
     elif "scatter_gather" in name.base or "take_put" in name.base:
         kind = "index"
-    elif kind == "elementwise":
+    elif kind == "elementwise" and known is None:
         kind = _named_otherwise(functor)
-    if direction is None and ("ackward" in functor or "_grad" in functor):
-        direction = "backward"
+    if direction is None:
+        direction = direction_of(word_string(functor))
     return Kernel(
         name.raw,
         kind,
@@ -204,7 +205,7 @@ def _functor_type(functor: str, head: str) -> str | None:
     place = head.find(functor) + len(functor)
     if head[place : place + 1] == "<":
         dtype = first_type(head, place, place + 60)
-        if dtype == "bool":  # of a mask, where there is another type
+        if dtype == "bool" or functor == "masked_scale_kernel":  # of a mask, where there is another type
             dtype = first_type(head, place, place + 60, integers=False) or dtype
         if dtype or "OpaqueType" in head[place : place + 60]:
             return dtype

@@ -11,6 +11,7 @@ from lanewise.kernels.names import Name
 __all__ = ["decoded", "matches"]
 
 _RULES = (
+    ("elementwise", re.compile(r"adjacent_?difference", re.IGNORECASE)),
     ("sort-scan", re.compile(r"sort|scan|select|unique|partition|run_?length|onesweep|merge|histogram_sort|flagged|"
                              r"compact|exclusive_?sum|ordered_block|segments", re.IGNORECASE)),
     ("reduction", re.compile(r"reduce|histogram|argm(?:in|ax)|count|inner_product", re.IGNORECASE)),

@@ -49,7 +49,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " novo_grad adadelta ademamix optimizer32bit optimizer8bit"),
     ("embedding", "embed embedding embeddings embedding_bag embeddingbag"),
     ("pooling", "pool pool1d pool2d pool3d pooling maxpool avgpool max_pool avg_pool max_pool2d avg_pool2d"
-     " adaptive_average adaptiveaveragepool adaptivemaxpool unpooling2d unpooling3d"),
+     " adaptive_average adaptiveaveragepool adaptivemaxpool unpooling"),
     ("resample", "upsample upsampling interpolate interpolation grid_sample grid_sampler roi roi_align roi_pool resize"
      " bilinear bicubic trilinear"),
     ("random", "dropout rand randn random randint randperm philox bernoulli uniform normal multinomial poisson"
