@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from limit_traces import ADD, BF16, FP16, FP32, FULL, FUSED_ADAM, NVJET, SGEMM, TF32, Calls, inputs, mm, shape
 
 from lanewise.analyses.limit_table import KernelLimit, kernel_limits, step_limits, used_ceilings
 from lanewise.analyses.limits import BOUNDS, ROLES, Limits, limits
 from lanewise.devices import Measurement, save_measurement
 from lanewise.model.trace import Trace
+from limit_traces import ADD, BF16, FP16, FP32, FULL, FUSED_ADAM, NVJET, SGEMM, TF32, Calls, inputs, mm, shape
 
 MEMORY, BF16_RATE, TF32_RATE, FP32_RATE = 4.8e12, 989.4e12, 494.7e12, 66.9e12
 NORM = "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<float, float, false>"

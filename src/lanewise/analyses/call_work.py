@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ Array = npt.NDArray[Any]
 _CHUNK = 65536
 _LIST_KERNEL = "multi_tensor_apply_kernel"
 _GRADIENT = "torch::autograd::AccumulateGrad"
+# No memory holds more; sums of as many gradients as a trace can have still fit.
+_MOST_ELEMENTS = 2**40
 
 
 @dataclass(eq=False)
@@ -67,7 +70,7 @@ def _parsed(text: bytes | None) -> Any:
         return None
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, list) else None
 
@@ -76,7 +79,25 @@ def _estimated(trace: Trace, name: int, inputs: int, item_bytes: int | None, ele
     if inputs < 0:
         return None
     dims, types, strides, concrete = parsed_inputs(trace.inputs[inputs])
+    if not (_sizes(dims) and _texts(types) and (strides is None or _sizes(strides)) and (concrete is None or _texts(concrete))):
+        return None
     return estimate(trace.strings[name], dims, types, strides, concrete, list_item_bytes=item_bytes, list_elements=elements)
+
+
+def _sizes(value: Any) -> bool:
+    """Whether a value is what Kineto writes for sizes or strides: of each argument a list of numbers, or of such lists."""
+    return isinstance(value, list) and all(
+        isinstance(item, list) and all(_numbers(part) if isinstance(part, list) else type(part) is int for part in item)
+        for item in value
+    )
+
+
+def _numbers(value: list[Any]) -> bool:
+    return all(type(part) is int for part in value)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def call_work(trace: Trace) -> CallWork:
@@ -144,7 +165,7 @@ def _has_unrecorded_list(texts: tuple[bytes | None, ...]) -> bool:
     if texts[1] is None or b"TensorList" not in texts[1]:
         return False
     dims, types, _, _ = parsed_inputs(texts)
-    return bool(dims and types) and any(t == "TensorList" and not d for d, t in zip(dims, types, strict=False))
+    return _sizes(dims) and _texts(types) and any(t == "TensorList" and not d for d, t in zip(dims, types, strict=False))
 
 
 def _gradients(trace: Trace, input_row: Array) -> tuple[Array, Array]:
@@ -167,10 +188,10 @@ def _gradients(trace: Trace, input_row: Array) -> tuple[Array, Array]:
 def _elements(texts: tuple[bytes | None, ...]) -> int:
     """Elements of the first tensor."""
     dims = parsed_inputs(texts)[0]
-    sizes = dims[0] if dims and isinstance(dims[0], list) else None
-    if sizes is None or not all(isinstance(size, int) and size >= 0 for size in sizes):
+    if not dims or not _sizes(dims) or not _numbers(dims[0]) or any(size < 0 for size in dims[0]):
         return 0
-    return int(np.prod(sizes, dtype=np.int64))
+    total = prod(dims[0])
+    return total if total < _MOST_ELEMENTS else 0
 
 
 def _step_of(trace: Trace, events: Array) -> Array:

@@ -190,9 +190,14 @@ def _does_it(trace: Trace, works: list[Work], rows: Array, work: Array) -> Array
 def _amounts(works: list[Work], work: Array, part: Array) -> tuple[Array, Array]:
     """Operations and traffic of each row."""
     part = np.where(part > 0, part, np.nan)
-    flops = np.array([np.nan if w.flops is None else w.flops for w in works] + [np.nan], dtype=np.float64)
-    moved = np.array([np.nan if w.bytes is None else w.bytes for w in works] + [np.nan], dtype=np.float64)
+    flops = np.array([_number(w.flops) for w in works] + [np.nan])
+    moved = np.array([_number(w.bytes) for w in works] + [np.nan])
     return flops[work] * part, moved[work] * part
+
+
+def _number(amount: int | None) -> float:
+    """An amount as a number, NaN where it is not known or beyond anything that a GPU does."""
+    return float(amount) if amount is not None and 0 <= amount < 2**120 else np.nan
 
 
 def _count_own(trace: Trace, role: Array, moved: Array) -> None:

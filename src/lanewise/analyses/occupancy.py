@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 
 # Below this the profiler's figure, which is in whole per cent, can be 0 by rounding.
 _LEAST_RECORDED = 0.01
+# A grid of more blocks, or a block of more threads, is none that was launched: exact in a float.
+_MOST = 2**53
 _NVIDIA = ("NVIDIA", "Tesla", "GeForce", "Quadro", "TITAN", "GRID")
 
 
@@ -103,7 +105,10 @@ def total_blocks(trace: Trace) -> Array:
 
 def _product(trace: Trace, what: str) -> Array:
     axes = [trace.column("gpu_ops", f"{what}_{axis}").astype(np.int64) for axis in "xyz"]
-    return np.where((axes[0] > 0) & (axes[1] > 0) & (axes[2] > 0), axes[0] * axes[1] * axes[2], -1)
+    # As float first: three sizes at the end of their range would wrap around.
+    total = axes[0].astype(np.float64) * axes[1] * axes[2]
+    known = (axes[0] > 0) & (axes[1] > 0) & (axes[2] > 0) & (total < _MOST)
+    return np.where(known, total, -1).astype(np.int64)
 
 
 def multiprocessors(trace: Trace, device: int) -> int | None:
