@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from limit_traces import BF16, FP32, FULL, Calls, inputs, shape
 
 from lanewise.analyses.limit_table import kernel_limits
 from lanewise.analyses.limits import limits
+from limit_traces import BF16, FP32, FULL, Calls, inputs, shape
 
 TF32_RATE = 494.7e12
 
@@ -73,3 +74,42 @@ def test_fp32_attention_by_three_tf32_products() -> None:
     t.add("aten::_scaled_dot_product_efficient_attention", recorded, (kernel, 1000, shape(2048)))
     found = t.load().analysis(limits)
     assert found.arithmetic_ns.tolist() == pytest.approx([CAUSAL_FLOPS / (TF32_RATE / 3) * 1e9])
+
+
+SCORES = [8, 16, 1024, 1024]
+SCORES_BYTES = 8 * 16 * 1024 * 1024 * 2
+NVJET = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+
+
+@pytest.mark.parametrize(
+    ("op", "recorded", "kernel", "us", "moved", "share"),
+    [
+        (
+            "aten::bmm",
+            inputs([[128, 1024, 64], [128, 64, 1024]], [BF16, BF16]),
+            NVJET,
+            85.3,
+            SCORES_BYTES + 2 * 8 * 16 * 1024 * 64 * 2,
+            0.738,
+        ),
+        ("aten::mul", inputs([SCORES, []], [BF16, "double"]), "mul_kernel", 127.4, 2 * SCORES_BYTES, 0.878),
+        (
+            "aten::_softmax",
+            inputs([SCORES, [], []], [BF16, "Scalar", "Scalar"], ["", "-1", "False"]),
+            "softmax_kernel",
+            283.9,
+            2 * SCORES_BYTES,
+            0.394,
+        ),
+    ],
+)
+def test_attention_as_separate_ops(op: str, recorded: dict[str, Any], kernel: str, us: float, moved: int, share: float) -> None:
+    """All move the scores, 268 MB: the product too is bound by them, 17.2 GFLOP for 302 MB."""
+    t = Calls()
+    t.add(op, recorded, (kernel, us, shape(FULL)))
+    trace = t.load()
+    found, row = trace.analysis(limits), kernel_limits(trace)[0]
+    assert found.bytes.tolist() == [moved]
+    assert row.bound == "memory"
+    assert row.limit_ns == pytest.approx(moved / 4.8e12 * 1e9)
+    assert row.share_ratio == pytest.approx(share, abs=1e-3)
