@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 import subprocess
 import sys
@@ -26,14 +27,13 @@ def cuda(torch: Any) -> Any:
 
 
 def test_every_launch_has_its_gpu_op(torch: Any, cuda: Any, tmp_path: Path) -> None:
-    x = torch.randn(64, 64, device=cuda)
+    x = torch.randn(64, 64, device=cuda, dtype=torch.bfloat16)
     for _ in (rec := record(out=str(tmp_path), quiet=True)):
         torch.add(torch.matmul(x, x), x)
     assert rec.path is not None
     found = health_of(rec.path)
     assert found.steps == 3
-    assert found.gpu_ops == 6
-    assert found.launches == 6
+    assert found.events["kernel"] == found.launches == 6
     assert notices(rec.recording) == ["estimate", "written", "step-time"]
     device = trace_of(rec.path)["lanewise"]["device"]
     assert device["name"] == torch.cuda.get_device_name()
@@ -123,7 +123,10 @@ def test_doctor(cuda: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "lanewise.cli.doctor", "--lang", "en", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout
-    assert "20 launches, 20 GPU ops" in done.stdout
+    row = next(line for line in done.stdout.splitlines() if "GPU ops" in line)
+    cpu_ops, launches, gpu_ops = (int(number) for number in re.findall(r"(\d+) (?:CPU ops|launches|GPU ops)", row))
+    assert cpu_ops >= 20
+    assert gpu_ops >= launches >= 20
 
 
 @pytest.mark.parametrize(
