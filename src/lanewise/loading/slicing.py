@@ -34,6 +34,7 @@ from .window import Selection, Window
 __all__ = ["SliceResult", "slice_trace"]
 
 Array = npt.NDArray[Any]
+_Text = bytes | Raw
 
 _GPU_CODES = [CATEGORY_CODES[c] for c in GPU_CATEGORIES]
 _CALL_CODES = [CATEGORY_CODES[c] for c in ("cuda_runtime", "cuda_driver")]
@@ -167,7 +168,7 @@ def _write(
     result.flows, result.open_flows = whole, len(result._arrows) - whole
 
 
-def _kept_texts(source: Source, result: SliceResult, progress: Progress | None) -> Iterator[list[bytes]]:
+def _kept_texts(source: Source, result: SliceResult, progress: Progress | None) -> Iterator[list[_Text]]:
     """The texts of the events that belong to the window, chunk by chunk."""
     blocks = source.blocks()
     scan, buffer = HeaderScan(), b""
@@ -188,26 +189,26 @@ def _kept_texts(source: Source, result: SliceResult, progress: Progress | None) 
             return
 
 
-def _event_texts(wrapped: bytes, result: SliceResult, *, last: bool) -> tuple[list[bytes], bytes, bool]:
+def _event_texts(wrapped: bytes, result: SliceResult, *, last: bool) -> tuple[list[_Text], bytes, bool]:
     """(texts of the events of a chunk, an unfinished one that goes on in the next chunk, whether the events ended)."""
     if not _is_utf8(wrapped):
         return _damaged_texts(wrapped[1:-1], result, last=last)
     try:
-        return [bytes(t) for t in _texts.decode(wrapped)], b"", False
+        return list(_texts.decode(wrapped)), b"", False
     except DECODE_ERRORS as why:
         close = end_by(why, wrapped, b"]")
     if close is not None:
         try:
-            return [bytes(t) for t in _texts.decode(wrapped[:close])], b"", True
+            return list(_texts.decode(wrapped[:close])), b"", True
         except DECODE_ERRORS:
             close = None
     return _damaged_texts(wrapped[1:-1], result, last=last)
 
 
-def _damaged_texts(data: bytes, result: SliceResult, *, last: bool) -> tuple[list[bytes], bytes, bool]:
+def _damaged_texts(data: bytes, result: SliceResult, *, last: bool) -> tuple[list[_Text], bytes, bool]:
     """The same for a chunk that is no sound JSON: piece by piece, mended where that helps."""
     bounds = [0, *(m.end() for m in EVENT_START.finditer(data)), len(data)]
-    out: list[bytes] = []
+    out: list[_Text] = []
     for i, (begin, end) in enumerate(pairwise(bounds)):
         piece = data[begin:end].strip(b" \t\r\n\0,")
         final = i == len(bounds) - 2
@@ -258,7 +259,7 @@ def _mended_text(piece: bytes) -> bytes | None:
     return None
 
 
-def _chosen(texts: list[bytes], result: SliceResult) -> list[bytes]:
+def _chosen(texts: list[_Text], result: SliceResult) -> list[_Text]:
     """Those of a chunk's events that belong to the window."""
     if not texts:
         return []
@@ -279,14 +280,14 @@ def _chosen(texts: list[bytes], result: SliceResult) -> list[bytes]:
     return out
 
 
-def _decoded(texts: list[bytes]) -> list[_Event]:
+def _decoded(texts: list[_Text]) -> list[_Event]:
     try:
         return _events.decode(b"[" + b",".join(texts) + b"]")
     except DECODE_ERRORS:
         return [_decoded_one(t) for t in texts]
 
 
-def _decoded_one(text: bytes) -> _Event:
+def _decoded_one(text: _Text) -> _Event:
     """An event whose fields have unusual types decides by those that it can be judged by."""
     try:
         return _event.decode(text)
@@ -336,14 +337,14 @@ def _category(event: _Event) -> str | None:
     return "cpu_op" if event.pid == "CPU functions" else None
 
 
-def _arrow(event: _Event, text: bytes, result: SliceResult) -> list[bytes]:
+def _arrow(event: _Event, text: _Text, result: SliceResult) -> list[bytes]:
     """The texts that can be written now that another end of an arrow has come."""
     arrow = result._arrows.setdefault((event.cat, event.id), _Arrow())
     if event.ph == "s":
         arrow.starts = True
     else:
         arrow.ends = True
-    arrow.waiting.append(text)
+    arrow.waiting.append(bytes(text))  # a copy, since the text of a chunk keeps all of the chunk
     if not (arrow.starts and arrow.ends):
         return []
     out, arrow.waiting = arrow.waiting, []

@@ -96,4 +96,4 @@ def _legend_cell(row: LegendRow, width: int) -> Text:
     mark, style, label, time, share = row
     room = width - 2 - 8 - 7
     cell = Text().append(mark, style=style).append(" " + padded(shortened(label, room), room))
-    return cell.append(padded(time, 8, right=True)).append(padded(share, 7, right=True))
+    return cell.append(padded(time, 8, right=True)).append(padded(share.replace("< ", "<"), 7, right=True))
