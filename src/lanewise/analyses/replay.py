@@ -45,8 +45,9 @@ PROFILER_EVENT_NS = 3_000.0
 # would also explain it is only the most that it can be.
 _GPU_BOUND = 0.92
 _MOST_EVENT_NS = 5_000.0
-# profiler.step() itself: closing and opening the step's mark takes 20 to 40 us between two steps (torch 2.11).
-PROFILER_STEP_NS = 30_000.0
+# profiler.step() itself, closing and opening the step's mark, and what the first call after it takes longer: what 19 steps of
+# fewer than 25 events took more under the profiler than their events explain (median 77 us, quartiles 32 and 107, torch 2.11).
+PROFILER_STEP_NS = 60_000.0
 _MOST_SLOWDOWN = 4.0
 _SAME = 0.98
 _LATENCY_QUANTILE = 0.1
