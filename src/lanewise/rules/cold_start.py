@@ -12,7 +12,7 @@ from lanewise.model.intervals import Intervals, clipped, length, union
 from .base import Clear, Draft, NotChecked, Outcome, Rule, duration, first_events
 from .context import Array, Context
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "setup_events"]
 
 # Code and libraries brought to the GPU; CUDA loads a kernel's code when it is first launched, ROCm likewise.
 _LOADING = re.compile(
@@ -27,7 +27,7 @@ def _check(ctx: Context) -> Outcome:
     n = len(ctx.steps)
     if n < 2:
         return NotChecked("one-step")
-    setup = _setup(ctx)
+    setup = setup_events(ctx)
     time = np.array([length(clipped(_of(ctx, setup), *_window(ctx, i))) for i in range(n)])
     usual = float(np.median(ctx.steps.time_ns[1:]))
     extra = float(time[0] - np.median(time[1:]))
@@ -87,7 +87,8 @@ def _kinds(ctx: Context) -> dict[str, Array]:
     }
 
 
-def _setup(ctx: Context) -> Array:
+def setup_events(ctx: Context) -> Array:
+    """Events that set up what later steps find ready: code loaded, driver allocations, slow first launches, compilation."""
     return np.unique(np.concatenate(list(_kinds(ctx).values())).astype(np.int64))
 
 

@@ -12,6 +12,7 @@ from lanewise.analyses.replay import Change
 from lanewise.model.intervals import Intervals, gaps, intersection, length, union
 
 from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events, percent
+from .cold_start import setup_events
 from .context import Context
 from .data_starvation import LEAST_QUIET_NS, unnamed_loading
 from .step_python import python_holes, step_windows
@@ -44,12 +45,12 @@ def _check(ctx: Context) -> Outcome:
         return Clear()
     gone = _dispatching(ctx)
     change = Change(cpu=gone, extra_cpu_ns=_GRAPH_NS + _NODE_NS * nodes)
-    if replay.saving(change) < _LEAST_SHARE * replay.real_ns:
+    cpu = max(0.0, replay.cpu_ns() - ctx.per_step(length(step_windows(ctx)) - length(gone)))
+    if replay.saving(change) < _LEAST_SHARE * replay.real_ns or cpu < (1 + _LEAST_SHARE) * replay.gpu_ns():
         return Clear()
     calls = ctx.launches.call[launched]
     # At the least the ops' own work goes, and every kernel is still launched by itself.
     kept = gaps(union(ctx.trace.ts[calls], ctx.trace.end[calls]), int(ctx.trace.ts[0]), int(ctx.trace.end.max()))
-    cpu = max(0.0, replay.cpu_ns() - ctx.per_step(length(step_windows(ctx)) - length(gone)))
     order = calls[np.argsort(-ctx.trace.dur[calls], kind="stable")]
     return [
         Draft(
@@ -88,15 +89,16 @@ def _fix(ctx: Context) -> str:
 
 
 def _dispatching(ctx: Context) -> Intervals:
-    """CPU time of the steps that a graph saves: all but loading, compiling and long stretches of other Python."""
+    """CPU time of the steps that a graph saves: all but loading, compiling, set-up and long stretches of other Python."""
     windows = step_windows(ctx)
     data, compiling = ctx.activity.by_name["data"], ctx.activity.by_name["compile"]
     loading = unnamed_loading(ctx)[0]
     holes = python_holes(ctx)
     long = holes[1] - holes[0] >= LEAST_QUIET_NS
+    setup = setup_events(ctx)
     other = union(
-        np.concatenate([data[0], compiling[0], loading[0], holes[0][long]]),
-        np.concatenate([data[1], compiling[1], loading[1], holes[1][long]]),
+        np.concatenate([data[0], compiling[0], loading[0], holes[0][long], ctx.trace.ts[setup]]),
+        np.concatenate([data[1], compiling[1], loading[1], holes[1][long], ctx.trace.end[setup]]),
     )
     pieces = [gaps(other, int(a), int(b)) for a, b in zip(*windows, strict=True)]
     return union(np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))
@@ -117,8 +119,8 @@ RULE = Rule(
         "buffers); a larger batch does more work per launch.",
         "fix_compiled": 'The model is compiled: add `mode="reduce-overhead"`, so that its kernels are launched as one CUDA graph. Inputs '
         "must keep their shapes.",
-        "fix_training": '`torch.compile(model, mode="reduce-overhead")` and `fused=True` in the optimizer; or capture the whole step with '
-        "`torch.cuda.graph` (`capturable=True` in the optimizer); or a larger batch.",
+        "fix_training": '`torch.compile(model, mode="reduce-overhead")`; or capture the whole step with `torch.cuda.graph` (static '
+        "inputs, `capturable=True` in the optimizer); or a larger batch.",
         "fix_waits": "A CUDA graph cannot hold the {waits} waits per step: first keep those values on the GPU, then "
         '`torch.compile(model, mode="reduce-overhead")` or `torch.cuda.graph`.',
         "doc_finds": "Steps in which the GPU waits for launches: the CPU needs longer to launch the kernels than the GPU to run them, and "

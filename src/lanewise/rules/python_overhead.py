@@ -75,10 +75,10 @@ RULE = Rule(
     english={
         "name": "Python between the ops",
         "title": "Python between the ops takes {spent} per step ({share})",
-        "title_long": "Python takes {spent} per step ({share}), up to {longest} at a time",
+        "title_long": "No op and no call for {spent} per step ({share})",
         "text": "The launching thread is in no op and no call for {share} of the recorded step, in many short pauses, and the GPU waits.",
-        "text_long": "The launching thread is in no op and no call for {share} of the recorded step, the longest time before {next}, and the "
-        "GPU waits.",
+        "text_long": "Python, or something else that is not recorded, holds the launching thread up to {longest} at a time, the longest "
+        "before {next}, and the GPU waits.",
         "fix": "`torch.compile` takes the model's Python out of the step; fewer, larger ops, and hooks, asserts and logging out of the loop "
         "help as well.",
         "fix_long": "Move that work out of the step or into another thread; record with_stack=True to see the lines.",

@@ -7,6 +7,7 @@ import numpy as np
 from lanewise.analyses.copies import STAGED_BYTES
 from lanewise.analyses.host_syncs import copy_waits
 from lanewise.analyses.replay import Change
+from lanewise.model.intervals import Intervals, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .context import Array, Context
@@ -18,6 +19,7 @@ _LEAST_TIMES = 3
 # What `torch.tensor(..., device="cuda")` does around its copy, beside it in the call tree.
 _BEFORE = frozenset({"aten::empty", "aten::detach", "aten::scalar_tensor"})
 _AFTER = frozenset({"aten::lift_fresh", "aten::detach_", "aten::alias"})
+_USERS = 0.25  # such calls are a pattern when a quarter of the copies have one
 # A tensor of so many elements holds a constant or a few, and arithmetic between such tensors belongs on the host.
 _FEW = 64
 
@@ -29,35 +31,56 @@ def _check(ctx: Context) -> Outcome:
     chosen = np.flatnonzero(small & (call >= 0) & (copies.call >= 0))
     if ctx.per_step(len(chosen)) < _LEAST_TIMES:
         return Clear()
-    makers = np.unique(call[chosen]).astype(np.int64)
+    makers, inner = _makers(ctx, copies.row[chosen])
     users = _tiny_users(ctx, makers)
+    if len(users) < _USERS * len(makers):
+        users = users[:0]
     around = _around(ctx, makers)
     place, waits = copy_waits(ctx.trace)
     held = waits[np.isin(place, chosen)]
-    rows = np.flatnonzero(np.isin(ctx.called.of_row, makers))
+    rows = np.union1d(np.flatnonzero(np.isin(ctx.called.of_row, makers)), copies.row[chosen])
     more = np.flatnonzero(np.isin(ctx.called.of_row, users))
-    calls = np.r_[makers, around]
-    spent = float(ctx.trace.dur[ctx.called.event[makers]].sum())
-    order = makers[np.argsort(-ctx.trace.dur[ctx.called.event[makers]], kind="stable")]
+    events = np.r_[ctx.called.event[makers], inner]
+    order = events[np.argsort(-ctx.trace.dur[events], kind="stable")]
+    spent = max(0.0, float(ctx.trace.dur[events].sum() - ctx.trace.dur[held].sum()))
+    wrapped = _named(ctx, makers + 1, frozenset({"aten::lift_fresh"}))
     return [
         Draft(
             {
                 "times": count(ctx.per_step(len(chosen))),
                 "size": size(float(np.median(copies.bytes[chosen]))),
                 "spent": duration(ctx.per_step(spent)),
-                "each": duration(spent / len(makers)),
+                "each": duration(spent / len(events)),
                 "users": count(ctx.per_step(len(users))),
             },
-            Change(gpu=dict.fromkeys(np.r_[rows, more].tolist(), 0), cpu=ctx.call_intervals(np.r_[calls, users]), waits=held),
+            Change(
+                gpu=dict.fromkeys(np.r_[rows, more].tolist(), 0),
+                cpu=_intervals(ctx, np.r_[makers, around, users], inner),
+                waits=held,
+            ),
             ctx.per_step(spent),
-            first_events(np.r_[ctx.called.event[order[:4]], copies.call[chosen][:4]]),
+            first_events(np.r_[order[:4], copies.call[chosen][:4]]),
             variant="users" if len(users) else "",
-            fix_variant="tensor" if len(around) >= len(makers) else "",
+            fix_variant="tensor" if 2 * len(wrapped) >= len(events) else "",
             confidence="medium" if len(users) else "high",
-            low=Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=ctx.call_intervals(calls), waits=held),
-            where=ctx.where(int(ctx.called.event[order[0]])),
+            low=Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=_intervals(ctx, np.r_[makers, around], inner), waits=held),
+            where=ctx.where(int(order[0])),
         )
     ]
+
+
+def _makers(ctx: Context, rows: Array) -> tuple[Array, Array]:
+    """(calls that do nothing but such copies, the innermost ops around copies that other calls make on their way)."""
+    call = ctx.called.of_row[rows].astype(np.int64)
+    calls, n = np.unique(call, return_counts=True)
+    pure = calls[n == ctx.called.kernels[calls]]
+    return pure, np.unique(ctx.owner[rows[~np.isin(call, pure)]]).astype(np.int64)
+
+
+def _intervals(ctx: Context, calls: Array, inner: Array) -> Intervals:
+    """CPU time of calls with the Python that makes them, and of ops inside others."""
+    own, more = ctx.call_intervals(calls), ctx.intervals(inner)
+    return union(np.r_[own[0], more[0]], np.r_[own[1], more[1]])
 
 
 def _named(ctx: Context, calls: Array, names: frozenset[str]) -> Array:
