@@ -373,23 +373,23 @@ def table(figures: dict[str, Any]) -> str:
             continue
         times = row["unprofiled_step_us"]
         step = "" if times is None else f"{times['median']:,.1f} µs"
-        lines.append(
-            f"| {command} | {row['gpu_ops']} | {step} | `{Path(row['traces'][0]).name}`, {row['file_bytes'] / 1024:.0f} KiB |"
-        )
+        trace = f"`{Path(row['traces'][0]).name}`, {row['file_bytes'] / 1024:.0f} KiB"
+        lines.append(f"| {command} | {row['gpu_ops']} | {step} | {trace} |")
     cost = figures.get("Step time, recorder and bare profiler", {})
     if "recorder_us" in cost:
+        before, after = cost["boundary_before_window_ns"] / 1e3, cost["boundary_after_window_ns"] / 1e3
         lines += [
             "",
-            f"A training step of small layers, medians of {cost['steps']} steps each, in one process: {cost['no_profiler_us']:,.0f} µs "
-            f"without a profiler, {cost['bare_profiler_us']:,.0f} µs under torch.profiler alone, {cost['recorder_us']:,.0f} µs under "
-            f"lanewise ({(cost['recorder_to_bare'] - 1) * 100:+.1f} %). Outside its window the recorder costs "
-            f"{cost['boundary_before_window_ns'] / 1e3:.2f} µs a step, afterwards {cost['boundary_after_window_ns'] / 1e3:.2f} µs.",
+            f"A training step of small layers, medians of {cost['steps']} steps each, in one process:",
+            f"{cost['no_profiler_us']:,.0f} µs without a profiler, {cost['bare_profiler_us']:,.0f} µs under torch.profiler alone,",
+            f"{cost['recorder_us']:,.0f} µs under lanewise ({(cost['recorder_to_bare'] - 1) * 100:+.1f} %).",
+            f"Outside its window the recorder costs {before:.2f} µs a step, afterwards {after:.2f} µs.",
         ]
     script = figures.get("An unmodified script, alone and under lanewise record", {})
     if "ratio" in script:
         lines += [
             "",
-            f"The same step in a script: {script['alone_us']:,.0f} µs alone, {script['under_lanewise_record_us']:,.0f} µs under "
+            f"The same step in a script: {script['alone_us']:,.0f} µs alone, {script['under_lanewise_record_us']:,.0f} µs under",
             f"`lanewise record` outside the window ({(script['ratio'] - 1) * 100:+.1f} %).",
         ]
     return "\n".join(lines)
