@@ -178,7 +178,7 @@ def test_what_is_installed_for_development_is_pinned() -> None:
     project = pyproject()["project"]
     wanted = {re.split(r"[<>=;\[ ]", d)[0] for d in [*project["dependencies"], *project["optional-dependencies"]["dev"]]}
     pinned = dict(re.findall(r"^([\w-]+)==(\S+)", text_of("constraints-dev.txt"), re.MULTILINE))
-    assert wanted - set(pinned) == {"tomli"}  # for Python 3.10 alone
+    assert wanted <= set(pinned)
     assert pinned["torch"].endswith("+cpu")
 
 
