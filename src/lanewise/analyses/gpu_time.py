@@ -122,39 +122,44 @@ def _next_start(trace: Trace, ts: Array) -> Array:
 
 
 def _impossible(trace: Trace, ts: Array, end: Array) -> Array:
+    """Rows of long ops that wholly contain a later op of their stream."""
     long = np.flatnonzero(end - ts > _IMPOSSIBLE_NS)
     if not len(long):
         return long
     order, new = _stream_order(trace, ts)
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    following = place[long] + 1
-    inside = following < len(order)
-    found = long[inside]
-    nxt = order[following[inside]]
-    contained = ~new[following[inside]] & (end[nxt] <= end[found]) & (ts[nxt] > ts[found])
-    return found[contained]
+    stream_end = np.r_[np.flatnonzero(new)[1:], len(order)][np.cumsum(new) - 1]
+    ends = np.r_[end[order], np.iinfo(np.int64).max]
+    first = place[long] + 1
+    # Earliest end of the ops behind each in its stream; a range that begins where it ends would give its first value.
+    bounds = np.stack((first, stream_end[place[long]]), axis=1)
+    earliest = np.minimum.reduceat(ends, bounds.ravel())[::2]
+    later = ts[order[np.minimum(first, len(order) - 1)]] > ts[long]
+    return long[(first < bounds[:, 1]) & later & (earliest <= end[long])]
 
 
 def device_times(trace: Trace) -> tuple[DeviceTime, ...]:
     """Times of each GPU that has ops, by its number."""
-    ops = trace.analysis(gpu_op_times)
-    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
-    return tuple(_device_time(int(d), ops, device == d, stream) for d in np.unique(device))
+    ops, device = trace.analysis(gpu_op_times), trace.column("gpu_ops", "device")
+    return tuple(_device_time(trace, ops, rows) for rows in _groups(device, np.arange(len(device))))
 
 
-def _device_time(device: int, ops: GpuOps, mine: Array, stream: Array) -> DeviceTime:
-    rows = np.flatnonzero(mine)
+def _groups(keys: Array, rows: Array) -> list[Array]:
+    """Some rows by their key, keys ascending."""
+    ordered = rows[np.argsort(keys[rows], kind="stable")]
+    return np.split(ordered, np.flatnonzero(np.diff(keys[ordered])) + 1) if len(rows) else []
+
+
+def _device_time(trace: Trace, ops: GpuOps, rows: Array) -> DeviceTime:
     ts, end, kind = ops.ts[rows], ops.end[rows], ops.kind[rows]
     unions = {name: union(ts[kind == code], end[kind == code]) for code, name in enumerate(KINDS)}
     communication = unions["communication"]
     hidden = length(intersection(communication, unions["compute"]))
-    streams = []
-    for s in np.unique(stream[rows]):
-        some = stream[rows] == s
-        streams.append(StreamTime(int(s), int(some.sum()), length(union(ts[some], end[some]))))
+    stream = trace.column("gpu_ops", "stream")
+    streams = [StreamTime(int(stream[g[0]]), len(g), length(union(ops.ts[g], ops.end[g]))) for g in _groups(stream, rows)]
     return DeviceTime(
-        device=device,
+        device=int(trace.column("gpu_ops", "device")[rows[0]]),
         ops=len(rows),
         busy=union(ts, end),
         sum_ns=int((end - ts).sum()),
