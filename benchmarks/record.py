@@ -381,7 +381,8 @@ def table(figures: dict[str, Any]) -> str:
         lines += [
             "",
             f"A training step of small layers, medians of {cost['steps']} steps each, in one process:",
-            f"{cost['no_profiler_us']:,.0f} µs without a profiler, {cost['bare_profiler_us']:,.0f} µs under torch.profiler alone,",
+            f"{cost['no_profiler_us']:,.0f} µs without a profiler,",
+            f"{cost['bare_profiler_us']:,.0f} µs under torch.profiler alone,",
             f"{cost['recorder_us']:,.0f} µs under lanewise ({(cost['recorder_to_bare'] - 1) * 100:+.1f} %).",
             f"Outside its window the recorder costs {before:.2f} µs a step, afterwards {after:.2f} µs.",
         ]
@@ -389,7 +390,8 @@ def table(figures: dict[str, Any]) -> str:
     if "ratio" in script:
         lines += [
             "",
-            f"The same step in a script: {script['alone_us']:,.0f} µs alone, {script['under_lanewise_record_us']:,.0f} µs under",
+            f"The same step in a script: {script['alone_us']:,.0f} µs alone,",
+            f"{script['under_lanewise_record_us']:,.0f} µs under",
             f"`lanewise record` outside the window ({(script['ratio'] - 1) * 100:+.1f} %).",
         ]
     return "\n".join(lines)
