@@ -62,8 +62,8 @@ def test_figures_of_a_usual_step() -> None:
 def test_figures_in_words() -> None:
     found = roofline(_matmul_add())
     assert found.text == (
-        "A step's GPU work takes 190 µs. Of this 190 µs has a known limit: at the card's ceilings it would take 160 µs;"
-        " the headroom, op by op, is 30.5 µs. By what bounds it: memory 22.4 µs, compute 168 µs."
+        "A step's GPU work takes 190 µs; for 190 µs of it the limit is known. At the card's ceilings that part would take"
+        " 160 µs; the headroom, op by op, is 30.5 µs. By what bounds it: memory 22.4 µs, compute 168 µs."
     )
     assert found.ceilings_text == "Ceilings of H200 SXM: memory 4.80 TB/s, bf16 989 TFLOP/s (data sheet)."
     assert found.hint is None

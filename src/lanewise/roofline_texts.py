@@ -13,12 +13,12 @@ TEXTS = Catalog(
         "title": "DISTANCE FROM THE CARD'S LIMITS",
         "detail": "{share} of the limit",
         "step": (
-            "A step's GPU work takes {gpu}. Of this {known} has a known limit: at the card's ceilings it would take {limit};"
-            " the headroom, op by op, is {headroom}."
+            "A step's GPU work takes {gpu}; for {known} of it the limit is known. At the card's ceilings that part would take"
+            " {limit}; the headroom, op by op, is {headroom}."
         ),
         "whole": (
-            "The GPU work takes {gpu}. Of this {known} has a known limit: at the card's ceilings it would take {limit};"
-            " the headroom, op by op, is {headroom}."
+            "The GPU work takes {gpu}; for {known} of it the limit is known. At the card's ceilings that part would take"
+            " {limit}; the headroom, op by op, is {headroom}."
         ),
         "by-bound": "By what bounds it: {parts}.",
         "part": "{bound} {time}",

@@ -7,7 +7,7 @@ import pytest
 from made_up import full_report
 from rich.cells import cell_len
 
-from lanewise.rendering import terminal
+from lanewise.rendering import markdown, terminal
 from lanewise.report import KernelLimitRow, LimitTimes, Report, Roofline
 
 
@@ -94,3 +94,14 @@ def test_no_section_without_gpu_work() -> None:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_width(width: int) -> None:
     assert all(cell_len(line) <= width for line in terminal.render(_report("ja"), width=width).splitlines()[:-1])
+
+
+def test_markdown() -> None:
+    text = markdown.render(_report())
+    section = text[text.index("## Distance") :]
+    assert section.startswith(
+        "## Distance from the card's limits (67 % of the limit)\n\nThe figures.\n\nThe ceilings.\n\n| kernel |"
+    )
+    assert "| second | 687 | 1,200 | 30 % | memory | 200 µs |" in section
+    assert "- third, fourth: helps" in section
+    assert "Distance" not in markdown.render(full_report())

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from lanewise import units
 from lanewise.report import Finding, Report
+from lanewise.roofline_texts import TEXTS as LIMIT_TEXTS
 
 from .findings import evidence_rows, facts_of, saving_of
 from .page import us_text
+from .roofline import limit_cells, limit_remarks, share_text, worst_kernels
 from .terminal import coverage_text, machine_facts, step_texts
 from .texts import TEXTS, cause_text
 
@@ -33,6 +35,7 @@ def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
         _gpus(report),
         _ops(report, verbose, limit),
         _kernels(report, verbose, limit),
+        _limits(report, verbose, limit),
         *_checks(report),
         _notes(report),
     ]
@@ -40,7 +43,10 @@ def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
 
 
 def _heading(key: str, lang: str, level: int = 2) -> str:
-    title = TEXTS(key, lang)
+    return _titled(TEXTS(key, lang), level)
+
+
+def _titled(title: str, level: int = 2) -> str:
     if title.isascii():  # headings of a terminal are in capitals
         title = " ".join(word if word == "GPU" else word.lower() for word in title.split())
     return f"{'#' * level} {title[:1].upper()}{title[1:]}"
@@ -171,6 +177,23 @@ def _kernels(report: Report, verbose: bool, limit: int) -> str:
     ]
     keys = ("kernel", "from", "calls", "time", "share", "mean")
     return _heading("kernels", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in keys], rows, 2) if rows else ""
+
+
+def _limits(report: Report, verbose: bool, limit: int) -> str:
+    """How far the kernels are from what the card could do."""
+    found, lang = report.roofline, report.lang
+    if found is None or found.step is None:
+        return ""
+    keys = ("col-kernel", "col-flops", "col-bandwidth", "col-of-limit", "col-bound", "col-headroom")
+    rows = worst_kernels(found, verbose, limit)
+    share = share_text(found.step, lang)
+    parts = [
+        _titled(LIMIT_TEXTS("title", lang)) + (f" ({share})" if share else ""),
+        *(text for text in (found.text, found.ceilings_text, found.hint) if text),
+        _table([TEXTS(key, lang) for key in keys], [limit_cells(row, lang) for row in rows]),
+        "\n".join(f"- {text}" for text in limit_remarks(rows, verbose, lang)),
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
 def _checks(report: Report) -> list[str]:
