@@ -57,7 +57,13 @@ def us(ns: float | None) -> float | None:
 
 
 class Device(Struct, frozen=True):
-    """A GPU: number, name and streaming multiprocessors (or compute units)."""
+    """A GPU: number, name and streaming multiprocessors (or compute units).
+
+    Attributes:
+        index: number, as recorded.
+        name: as CUDA or HIP reports it.
+        sms: streaming multiprocessors, or compute units.
+    """
 
     index: int
     name: str | None
@@ -65,7 +71,12 @@ class Device(Struct, frozen=True):
 
 
 class TraceWarning(Struct, frozen=True):
-    """Something to know before believing the numbers."""
+    """Something to know before believing the numbers.
+
+    Attributes:
+        id: what kind of thing it is, the same in every language.
+        text: what is so, where, and what was done about it.
+    """
 
     id: str
     text: str
@@ -74,7 +85,22 @@ class TraceWarning(Struct, frozen=True):
 class TraceSection(Struct, frozen=True):
     """What was read.
 
-    `file_bytes` is the size as stored; `versions` are those of the software that made it, by name, as far as the file says.
+    Attributes:
+        path: as given; `-` for standard input.
+        format: ``kineto``, ``kineto-legacy`` (2020 and 2021) or ``autograd-legacy`` (the exporter before Kineto).
+        events: timed events kept.
+        skipped_events: events given up: unreadable, without a start, or with a duration below 0.
+        repaired_events: events kept after mending.
+        stray_events: events at timestamp 0 that lost their times; counted in `events`, in no other figure.
+        truncated: whether the end of the file is missing.
+        span_us: from the start of the first event to the end of the last, strays left out.
+        ranks: rank of the process, where known.
+        world_size: processes of the distributed job.
+        devices: GPUs of the header, and those with work.
+        capabilities: what the file contains, whatever its header says.
+        warnings: what to know before believing the numbers.
+        file_bytes: size as stored.
+        versions: versions of the software that made it, by name.
     """
 
     path: str
@@ -95,7 +121,15 @@ class TraceSection(Struct, frozen=True):
 
 
 class CoverageSection(Struct, frozen=True):
-    """How much of the GPU's work the trace shows."""
+    """How much of the GPU's work the trace shows.
+
+    Attributes:
+        launches: calls that start GPU work; a driver call inside a runtime call is part of it.
+        launches_linked: launches of which a GPU op was recorded.
+        gpu_ops: kernels, copies and memsets.
+        gpu_ops_linked: GPU ops whose launch is in the trace.
+        gpu_timing: ``ok``, ``partial`` (idle time is not known) or ``none`` (no GPU op).
+    """
 
     launches: int
     launches_linked: int
@@ -105,7 +139,13 @@ class CoverageSection(Struct, frozen=True):
 
 
 class StreamRow(Struct, frozen=True):
-    """A GPU stream."""
+    """A GPU stream.
+
+    Attributes:
+        stream: number; numbered for each device.
+        ops: GPU ops on it.
+        busy_us: union of their time.
+    """
 
     stream: int
     ops: int
@@ -113,7 +153,24 @@ class StreamRow(Struct, frozen=True):
 
 
 class GpuRow(Struct, frozen=True):
-    """A GPU over the whole trace; `idle_us` is None unless coverage is good."""
+    """A GPU over the whole trace; `idle_us` is None unless coverage is good.
+
+    Attributes:
+        device: number, as recorded.
+        name: as CUDA or HIP reports it.
+        ops: GPU ops on it.
+        busy_us: time in which anything ran: the union over all streams.
+        idle_us: window less busy time in it; null unless coverage is good.
+        window_us: the steps from the first start to the last end; without steps, from the first launch or GPU op to the end of
+            the last.
+        sum_us: plain sum of all ops.
+        compute_us: union of kernels that are no communication.
+        communication_us: union of collectives and the like.
+        copy_us: union of copies.
+        memset_us: union of memsets.
+        exposed_communication_us: communication during which no compute ran.
+        streams: its streams, the busiest first.
+    """
 
     device: int
     name: str | None
@@ -131,7 +188,18 @@ class GpuRow(Struct, frozen=True):
 
 
 class StepSection(Struct, frozen=True):
-    """What one step costs: medians; `source` says whether the time was measured outside the profiler."""
+    """What one step costs: medians; `source` says whether the time was measured outside the profiler.
+
+    Attributes:
+        count: steps found.
+        time_us: what a step adds to the run: the median.
+        source: ``unprofiled``: timed outside the profiler by the recorder; ``profiled``: from `steps`.
+        wall_us: length of the annotation: the median.
+        gpu_busy_us: GPU busy time of a step: the median.
+        profiled_time_us: median of `steps`, under the profiler.
+        marks: ``ProfilerStep``, ``annotation``, or null without step marks.
+        unprofiled_steps: steps that were timed outside the profiler.
+    """
 
     count: int
     time_us: float | None
@@ -144,7 +212,22 @@ class StepSection(Struct, frozen=True):
 
 
 class StepRow(Struct, frozen=True):
-    """One step."""
+    """One step.
+
+    Attributes:
+        name: of the annotation.
+        index: its number, by name or else by place.
+        wall_us: length of the annotation on the CPU.
+        time_us: what the step adds to the run: from the end of the step before to its own end, the later of its CPU end and
+            the end of its last GPU op.
+        gpu_busy_us: union of the GPU ops that it launched; null where it launched work and none of it was recorded.
+        gpu_ops: GPU ops that it launched, whenever they ran.
+        kernels: kernels among them.
+        copies: copies among them.
+        memsets: memsets among them.
+        launches: calls that start GPU work.
+        start_us: start of the annotation, as in the file.
+    """
 
     name: str
     index: int
@@ -160,7 +243,18 @@ class StepRow(Struct, frozen=True):
 
 
 class OpRow(Struct, frozen=True):
-    """One op or annotation name."""
+    """One op or annotation name.
+
+    Attributes:
+        name: of the op or annotation.
+        cat: ``cpu_op`` or ``user_annotation``.
+        count: calls.
+        cpu_total_us: CPU time; of an op nested in itself the outermost only.
+        cpu_self_us: the same without child ops and without runtime and driver calls.
+        gpu_total_us: time of the GPU ops that it and its children launched.
+        gpu_self_us: of those that it launched itself.
+        gpu_ops: their number, those of children too.
+    """
 
     name: str
     cat: str
@@ -173,7 +267,18 @@ class OpRow(Struct, frozen=True):
 
 
 class KernelRow(Struct, frozen=True):
-    """One GPU op name; `ops` are the ops that launched it."""
+    """One GPU op name; `ops` are the ops that launched it.
+
+    Attributes:
+        name: as recorded.
+        kind: what it does, in the vocabulary of `lanewise kernel`.
+        label: what the name says, in short.
+        count: GPU ops of this name.
+        total_us: their time.
+        mean_us: mean of one.
+        median_us: median of one.
+        ops: names of the ops that launched them, the most frequent first.
+    """
 
     name: str
     kind: str | None
@@ -186,7 +291,14 @@ class KernelRow(Struct, frozen=True):
 
 
 class Evidence(Struct, frozen=True):
-    """An event that proves a finding."""
+    """An event that proves a finding.
+
+    Attributes:
+        ts_us: start, as in the file.
+        dur_us: duration.
+        lane: thread or stream, in words.
+        name: of the event.
+    """
 
     ts_us: float
     dur_us: float
@@ -197,10 +309,13 @@ class Evidence(Struct, frozen=True):
 class BoundNumbers(Struct, frozen=True):
     """The numbers behind the verdict.
 
-    `gpu_share_ratio`: the step's share in which the GPU worked. `cpu_us_per_step`: CPU work of a step outside the profiler.
-    `growth_ratio`: how much the GPU's work must grow before the CPU stops being the limit (CPU work over GPU work).
-    `queue_depth_median`: launched and unfinished GPU ops at a launch. `profiler_slowdown_ratio`: CPU work under the profiler
-    over CPU work without it.
+    Attributes:
+        gpu_us_per_step: GPU work of a step.
+        gpu_share_ratio: the step's share in which the GPU worked.
+        cpu_us_per_step: CPU work of a step outside the profiler.
+        growth_ratio: how much the GPU's work must grow before the CPU stops being the limit: CPU work over GPU work.
+        queue_depth_median: launched and unfinished GPU ops at a launch.
+        profiler_slowdown_ratio: CPU work under the profiler over CPU work without it.
     """
 
     gpu_share_ratio: float | None
@@ -212,7 +327,13 @@ class BoundNumbers(Struct, frozen=True):
 
 
 class WhereRow(Struct, frozen=True):
-    """A part of a usual step's time on the busiest device, by cause; the parts sum to the step."""
+    """A part of a usual step's time on the busiest device, by cause; the parts sum to the step.
+
+    Attributes:
+        cause: what the time went to.
+        us: time a step.
+        ratio: share of the step.
+    """
 
     cause: str
     us: float
@@ -220,7 +341,14 @@ class WhereRow(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What bounds the step."""
+    """What bounds the step.
+
+    Attributes:
+        bound: what limits the step, in one word; ``unknown`` where the trace does not tell.
+        text: the same in a sentence with its numbers.
+        evidence: events that show it.
+        numbers: the numbers behind it.
+    """
 
     bound: str
     text: str
@@ -231,9 +359,21 @@ class Verdict(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """One problem found, with its price and its proof.
 
-    `saving_low_us_per_step` and `saving_high_us_per_step` are the ends of the saving's range, where there is one; `good` marks
-    good news, which has no saving; `where` is the module, annotation or Python line to change, where recorded; `folded` are the
-    ids of findings that this one explains.
+    Attributes:
+        id: of the rule.
+        title: what is wrong, in a line.
+        text: why, with its numbers.
+        fix: what to change.
+        cost_us_per_step: what it costs a step now, in GPU, CPU or idle time.
+        saving_us_per_step: what a step would lose without it, as replayed.
+        share_ratio: saving over the time of a step.
+        confidence: ``high`` (the trace shows it), ``medium`` or ``low``.
+        evidence: events that prove it, the most telling first.
+        saving_low_us_per_step: lower end of the saving's range, where there is one.
+        saving_high_us_per_step: its upper end.
+        good: whether it is good news, which has no saving.
+        where: module, annotation or Python line to change, where recorded.
+        folded: ids of findings that this one explains.
     """
 
     id: str
@@ -253,7 +393,13 @@ class Finding(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """Outcome of one rule: ``found``, ``clear``, ``not-checked`` or ``failed``, the last two with the reason."""
+    """Outcome of one rule: ``found``, ``clear``, ``not-checked`` or ``failed``, the last two with the reason.
+
+    Attributes:
+        id: of the rule.
+        outcome: ``found``, ``clear``, ``not-checked`` or ``failed``.
+        reason: why it was not checked or failed; or why something found is no finding.
+    """
 
     id: str
     outcome: str
@@ -305,7 +451,15 @@ class LimitTimes(Struct, frozen=True):
 
 
 class StepLimitRow(Struct, frozen=True):
-    """One step's GPU time against its limit, summed as in `LimitTimes`."""
+    """One step's GPU time against its limit, summed as in `LimitTimes`.
+
+    Attributes:
+        index: number of the step.
+        gpu_us: all GPU ops.
+        known_us: those whose limit is known.
+        limit_us: what those would take at the ceilings.
+        headroom_us: time above the limit, op by op.
+    """
 
     index: int
     gpu_us: float
@@ -409,6 +563,18 @@ class Report(Struct, frozen=True):
         schema: name and version of the document's form.
         generator: ``lanewise`` and its version.
         lang: language of the texts.
+        trace: what was read.
+        coverage: how much of the GPU's work it shows.
+        gpu: one row a GPU with work.
+        step: what one step costs.
+        steps: one row a step.
+        ops: one row an op name.
+        kernels: one row a GPU op name.
+        verdict: what bounds the step.
+        where: where a usual step's time goes.
+        findings: one row a problem found, the dearest first.
+        checks: one row a rule.
+        roofline: distance from the card's limits.
     """
 
     schema: str
