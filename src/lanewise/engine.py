@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lanewise.analyses.replay import Change
-from lanewise.model.intervals import gaps, union
+from lanewise.model.intervals import gaps, intersection, union
 from lanewise.model.trace import Trace
 from lanewise.report import Check, Evidence, Finding, us
 from lanewise.rules import rules
@@ -129,8 +129,7 @@ def _less(change: Change, rows: set[int], cpu: Any) -> Change:
     own = change.cpu
     if own is not None and len(cpu[0]) and len(own[0]):
         own = union(*own)
-        pieces = [gaps(cpu, int(a), int(b)) for a, b in zip(*own, strict=True)]
-        rest = (np.concatenate([p[0] for p in pieces]), np.concatenate([p[1] for p in pieces]))
+        rest = intersection(own, gaps(cpu, int(own[0][0]), int(own[1][-1])))
         if int((rest[1] - rest[0]).sum()) == int((own[1] - own[0]).sum()):
             rest = own
         else:
