@@ -106,10 +106,11 @@ def _begun_alone(begin: Array, stop: Array, first: Array) -> Array:
     # Running maximum of the ends within each parent: lift each parent's children above those of all before it.
     starts = first[rows]
     number = np.cumsum(starts) - 1
-    base = begin[rows][starts][number]
-    ends = stop[rows] - base
-    lift = number * np.int64(int(ends.max()) + 1)
-    reach = np.maximum.accumulate(ends + lift) - lift + base
+    ends = stop[rows]
+    # By the ranks of the ends: the ends themselves, laid end to end, do not fit into int64 in long runs of many ops.
+    distinct, rank = np.unique(ends, return_inverse=True)
+    lift = number * np.int64(len(distinct))
+    reach = distinct[np.maximum.accumulate(rank + lift) - lift]
     before = np.r_[np.int64(0), reach[:-1]]
     alone = begin.copy()
     alone[rows] = np.where(starts, begin[rows], np.maximum(begin[rows], before))
