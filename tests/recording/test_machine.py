@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_this_machine(torch: Any, tmp_path: Path) -> None:
     assert torch.__version__ in done.stdout
     assert done.returncode == (1 if "failed" in done.stdout else 0)
     if not torch.cuda.is_available():
-        assert "60 CPU ops, 0 launches, 0 GPU ops" in done.stdout
+        assert re.search(r"[1-9]\d+ CPU ops, 0 launches, 0 GPU ops", done.stdout)
         assert done.returncode == 0
 
 

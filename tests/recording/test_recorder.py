@@ -298,6 +298,25 @@ def test_steps_of_another_thread_do_not_disturb_the_window(model: Any, torch: An
     assert step_names(trace_of(rec.path)) == ["ProfilerStep#5", "ProfilerStep#6"]
 
 
+def test_a_window_that_another_thread_opened_is_told_and_torch_stays_usable(model: Any, torch: Any, tmp_path: Path) -> None:
+    rec = record(out=str(tmp_path), skip=1, timed=0, warmup=0, active=5, quiet=True)
+
+    def work() -> None:
+        rec.open()
+        for _ in range(3):
+            model(torch.randn(2, 16))
+            rec.step()
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert rec.close().path is None
+    assert notices(rec.recording) == ["wrong-thread"]
+    with torch.profiler.profile() as profile:
+        model(torch.randn(2, 16))
+    assert profile.events()
+
+
 def test_a_forked_child_writes_nothing(model: Any, torch: Any, tmp_path: Path) -> None:
     if "fork" not in multiprocessing.get_all_start_methods():
         pytest.skip("no fork here")
