@@ -35,6 +35,8 @@ def op_tree(trace: Trace) -> Nesting:
 
 def full_tree(trace: Trace) -> Nesting:
     """The same with Python frames and module calls."""
+    if not len(trace.rows("python_function")):
+        return trace.analysis(op_tree)
     return _tree(trace, (*OP_CATEGORIES, *CALL_CATEGORIES, "python_function"))
 
 
