@@ -14,6 +14,7 @@ TO_GPU_PINNED = "Memcpy HtoD (Pinned -> Device)"
 TO_CPU = "Memcpy DtoH (Device -> Pinned)"
 
 Shapes = Sequence[Sequence[int]]
+Body = Callable[["Program"], object]
 
 
 def inputs(dims: Shapes, dtype: str = "float") -> dict[str, Any]:
@@ -94,7 +95,7 @@ class Program:
         """Python, or nothing."""
         self.now += us
 
-    def step(self, number: int, body: Callable[[Program], None]) -> None:
+    def step(self, number: int, body: Body) -> None:
         """A step around some calls."""
         begin = self.now
         body(self)
@@ -102,7 +103,7 @@ class Program:
         self.now += 1
 
 
-def program(body: Callable[[Program], None], steps: int = STEPS, **options: Any) -> TraceBuilder:
+def program(body: Body, steps: int = STEPS, **options: Any) -> TraceBuilder:
     """A trace of some equal steps, and the profiler's synchronisation after the last."""
     p = Program(**options)
     for i in range(steps):

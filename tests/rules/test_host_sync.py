@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from diagnosing import claim, finding, outcome, truth
-from host_traces import Program, inputs, program
+from host_traces import Body, Program, inputs, program
 
 from lanewise.report import Finding
 
 RULE = "host-sync"
 
 
-def found(body: object, **options: object) -> Finding:
-    result = finding(program(body, **options), RULE)  # type: ignore[arg-type]
+def found(body: Body, **options: Any) -> Finding:
+    result = finding(program(body, **options), RULE)
     assert result is not None
     return result
 
