@@ -9,12 +9,14 @@ import msgspec
 import pytest
 
 from lanewise.analyses.limit_table import kernel_limits
+from lanewise.analyses.limits import limits
 from lanewise.devices import Measurement, save_measurement
 from lanewise.explaining import explain
 from lanewise.model.trace import Trace
 from lanewise.report import KernelLimitRow, Report, Roofline
 from lanewise.roofline import remark, roofline
 from lanewise.roofline_texts import TEXTS
+from lanewise.rules.context import Context
 from lanewise.translations import slots_of
 from limit_traces import ADD, BF16, FULL, NVJET, Calls, inputs, mm, shape
 
@@ -155,3 +157,14 @@ def test_section_of_the_report() -> None:
     older = report.to_dict()
     del older["roofline"]
     assert msgspec.convert(older, Report).roofline is None
+
+
+def test_rules_use_the_same_work_and_formula() -> None:
+    """What a rule asks of a call is what the analysis has for its kernels."""
+    trace = _matmul_add()
+    context, found = Context(trace), trace.analysis(limits)
+    for row, owner in enumerate(context.owner.tolist()):
+        work = context.work(owner)
+        assert work is not None
+        assert work is found.works[found.work[row]]
+        assert context.limit_ns(work) == pytest.approx(found.limit_ns[row])

@@ -85,12 +85,16 @@ def test_attention_with_recorded_inputs() -> None:
     assert len(helpers) == 2  # the row sums before, the conversion after
 
 
+@pytest.fixture(scope="module", params=TRACES, ids=lambda p: str(p.relative_to(SHARED / "traces")))
+def recorded(request: pytest.FixtureRequest) -> Trace:
+    """Each shared trace, loaded once."""
+    return lanewise.load(request.param)
+
+
 @pytest.mark.shared
-@pytest.mark.parametrize("path", TRACES, ids=lambda p: str(p.relative_to(SHARED / "traces")))
-def test_what_always_holds(path: Path) -> None:
+def test_what_always_holds(recorded: Trace) -> None:
     """Parts sum to the whole, limits are limits, and no product is faster than the data sheet's rate."""
-    trace = lanewise.load(path)
-    found, times, rows = trace.analysis(limits), step_limits(trace), kernel_limits(trace)
+    found, times, rows = recorded.analysis(limits), step_limits(recorded), kernel_limits(recorded)
     known = ~np.isnan(found.limit_ns)
     assert (found.limit_ns[known] >= 0).all()
     assert (found.headroom_ns[known] >= 0).all()
@@ -105,13 +109,12 @@ def test_what_always_holds(path: Path) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("path", TRACES, ids=lambda p: str(p.relative_to(SHARED / "traces")))
-def test_recorded_occupancy_is_the_theory_or_a_gap(path: Path) -> None:
+def test_recorded_occupancy_is_the_theory_or_a_gap(recorded: Trace) -> None:
     """The profiler's figure is the theory's, for the blocks that an SM gets; where it is 0, more than 48 KiB are why."""
     checked = 0
-    for launch in lanewise.load(path).analysis(launch_occupancies).launches:
-        theory, recorded = launch.theoretical, launch.recorded_ratio
-        if theory is None or recorded is None or launch.sms is None:
+    for launch in recorded.analysis(launch_occupancies).launches:
+        theory, figure = launch.theoretical, launch.recorded_ratio
+        if theory is None or figure is None or launch.sms is None:
             continue
         checked += 1
         expected = theory.ratio * min(launch.blocks / launch.sms / max(theory.blocks_per_sm, 1), 1)
@@ -119,5 +122,5 @@ def test_recorded_occupancy_is_the_theory_or_a_gap(path: Path) -> None:
         if launch.is_gap:
             assert large
         elif not large:
-            assert recorded == pytest.approx(expected, abs=0.0051)
-    assert checked or "h200" not in str(path)
+            assert figure == pytest.approx(expected, abs=0.0051)
+    assert checked or "h200" not in recorded.path
