@@ -132,11 +132,11 @@ RULE = Rule(
         "name": "Hidden copy",
         "title": "{op} copies its whole input first: {gpu} a step",
         "text": "{ops} without a trailing underscore copies what it is called on ({bytes} in the largest case) and changes the copy: "
-        "{copies} copies a step. Where the original is not needed any more, the copy is not either.",
+        "copies a step: {copies}. Where the original is not needed any more, the copy is not either.",
         "fix": "x.{in_place}(...) in place of x.{op}(...); under autograd only where no op before needs x for its gradient",
         "title_product": "{op} copies its addend first: {gpu} a step",
-        "text_product": "{ops} copies what it adds to the product into the result ({bytes} in the largest case), {copies} times a step, "
-        "before the product adds to it.",
+        "text_product": "{ops} copies what it adds to the product into the result ({bytes} in the largest case) before "
+        "the product adds to it; copies a step: {copies}.",
         "fix_product": "x.{in_place}(a, b) where x is not needed any more; for a bias of one dimension F.linear(a, weight, bias), which adds "
         "it inside the product",
         "doc_finds": "Copies of the whole input inside ops that exist in place too (`masked_fill`, `index_add`, `index_put`, `scatter` and "

@@ -127,8 +127,8 @@ RULE = Rule(
     english={
         "name": "Misaligned sizes",
         "title": "A size of {size} keeps products off the fast kernels",
-        "text": "{shape}: rows that do not begin at a multiple of 16 bytes. {calls} products a step take {gpu}; padded to {padded} "
-        "they would take about {after}.",
+        "text": "{shape}: rows that do not begin at a multiple of 16 bytes, {share} of the speed of a padded product. Such products "
+        "take {gpu} a step (calls: {calls}); padded to {padded} about {after}.",
         "fix": "Pad {size} to {padded} (a multiple of 64): a vocabulary of {padded} in nn.Embedding and nn.Linear, unused entries at the "
         "end; or pad the hidden size.",
         "doc_finds": "Matrix products of 2-byte types with a size or row length that is not a multiple of 8 elements (16 bytes), in "

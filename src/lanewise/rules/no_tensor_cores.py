@@ -135,15 +135,16 @@ RULE = Rule(
     english={
         "name": "Products without tensor cores",
         "title": "{gpu} of fp32 products a step run on CUDA cores",
-        "text": "{kernels} kernels a step multiply in full fp32 and leave the tensor cores idle; the largest reaches {rate} where TF32 "
-        "allows {peak}. In TF32 they would take about {after}.",
+        "text": "Kernels that multiply in full fp32 and leave the tensor cores idle: {kernels} a step. The largest reaches {rate}, where TF32 "
+        "allows {peak}; in TF32 all would take about {after}.",
         "fix": 'torch.set_float32_matmul_precision("high")  # TF32: 10 bits of mantissa, range of fp32',
         "title_train": "{gpu} of fp32 products a step train on CUDA cores",
-        "text_train": "{kernels} kernels a step compute in full fp32 and leave the tensor cores idle. Under bf16 autocast they would take "
-        "about {after}; the casts that autocast adds on the CPU are counted.",
+        "text_train": "Kernels that compute in full fp32 and leave the tensor cores idle: {kernels} a step. Under bf16 autocast they would take "
+        "about {after}; the CPU time of the casts that autocast adds is counted.",
         "fix_train": 'with torch.autocast("cuda", torch.bfloat16): loss = model(x)   # or TF32, one line and no casts: '
         'torch.set_float32_matmul_precision("high")',
-        "text_half": "{kernels} kernels a step multiply in full fp32; this card's tensor cores take fp16, which would take about {after}.",
+        "text_half": "Kernels that multiply in full fp32: {kernels} a step. This card's tensor cores take fp16, in which all would take about "
+        "{after}.",
         "fix_half": 'with torch.autocast("cuda", torch.float16): y = model(x)',
         "doc_finds": "Matrix products and convolutions of fp32 tensors in kernels without matrix instructions (`sgemm`, `simt`, `ffma` in "
         "their names), on a card that has tensor cores.",

@@ -129,10 +129,10 @@ RULE = Rule(
     english={
         "name": "Attention in the math backend",
         "title": "scaled_dot_product_attention runs as {kernels} kernels a step",
-        "text": "The math backend writes all scores to memory and computes in fp32: {gpu} a step for {calls} calls. A fused kernel takes "
+        "text": "The math backend writes all scores to memory and computes in fp32: {gpu} a step (calls: {calls}). A fused kernel takes "
         "about {after}.",
-        "text_shapes": "The math backend writes all scores to memory and computes in fp32: {gpu} a step for {calls} calls with queries "
-        "{shape} ({dtype}). A fused kernel takes about {after}.",
+        "text_shapes": "The math backend writes all scores to memory and computes in fp32: {gpu} a step (calls: {calls}, queries "
+        "{shape}, {dtype}). A fused kernel takes about {after}.",
         "fix": "Let a fused backend run: sdpa_kernel([SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION]) says in a warning why "
         "it cannot.",
         "fix_pinned": "These inputs qualify for the fused kernels: remove sdpa_kernel(SDPBackend.MATH) or "

@@ -149,9 +149,9 @@ RULE = Rule(
     english={
         "name": "Attention by hand",
         "title": "Attention runs as {kernels} kernels a step, not as one per call",
-        "text": "{ops}: each writes all scores to memory or reads them back, {gpu} a step for {calls} calls. A fused kernel never writes "
+        "text": "{ops}: each writes all scores to memory or reads them back, {gpu} a step (calls: {calls}). A fused kernel never writes "
         "them and takes about {after} (told by the order of ops: shapes were not recorded).",
-        "text_shapes": "{ops}: each writes or reads scores of {shape} ({scores}), {gpu} a step for {calls} calls. A fused kernel never "
+        "text_shapes": "{ops}: each writes or reads scores of {shape} ({scores}), {gpu} a step (calls: {calls}). A fused kernel never "
         "writes them and takes about {after}.",
         "fix": "y = F.scaled_dot_product_attention(q, k, v)",
         "fix_masked": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # for a causal mask; any other: attn_mask=mask",

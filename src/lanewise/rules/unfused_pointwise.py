@@ -65,7 +65,7 @@ def _check(ctx: Context) -> Outcome:
     inner = np.arange(dearest.begin, dearest.end)
     inner = inner[np.isin(inner, places)]
     order = np.argsort(-seq.ns[inner], kind="stable")
-    extra = 0.0 if variant or compiled else _REGION_NS
+    extra = 0.0 if compiled else ctx.per_step(sum(not f.chain.norm for f in found)) * _REGION_NS
     return [
         Draft(
             {
@@ -190,12 +190,12 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Unfused pointwise ops",
-        "title": "{kernels} pointwise kernels a step could be {chains}",
+        "title": "Pointwise kernels a step: {kernels}, where {chains} would do",
         "text": "{ops}: each writes its result to memory and the next reads it back. Fused, {gpu} become about {after}: every input read "
         "once, the result written once ({bytes} for this chain).",
         "fix": "Put these ops into one function and compile it: f = torch.compile(f)",
         "fix_compiled": "torch.compile is in use: move these ops into the compiled function, where they would be one kernel.",
-        "title_norm": "A norm written out: {kernels} kernels a step where {chains} would do",
+        "title_norm": "Norm written out: {kernels} kernels a step, where {chains} would do",
         "text_norm": "{ops}: each op reads and writes the whole tensor. One kernel reads it once and writes it once: {gpu} would be about "
         "{after} ({bytes} for this chain).",
         "fix_norm": "F.rms_norm(x, (d,), weight, eps) or F.layer_norm(x, (d,), weight, bias, eps): one kernel forward, two backward; "
