@@ -57,6 +57,10 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
     )
 
 
+# A year: what is longer is no time of a step.
+_LONGEST_STEP_US = 366 * 86400 * 1e6
+
+
 def unprofiled_step(trace: Trace) -> dict[str, Any] | None:
     """The step's time outside the profiler as the recorder left it in the trace, in us, or None.
 
@@ -67,7 +71,7 @@ def unprofiled_step(trace: Trace) -> dict[str, Any] | None:
     if not isinstance(timed, dict):
         return None
     median = timed.get("median")
-    good = isinstance(median, int | float) and not isinstance(median, bool) and median > 0
+    good = isinstance(median, int | float) and not isinstance(median, bool) and 0 < median < _LONGEST_STEP_US
     return timed if good else None
 
 

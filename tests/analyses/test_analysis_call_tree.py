@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from builder import TraceBuilder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builder import TraceBuilder
 from lanewise.analyses.call_tree import full_tree, op_tree, self_times
 from lanewise.analyses.tables import op_table, op_times
 from lanewise.model.nesting import Nesting
@@ -187,7 +187,11 @@ def test_an_op_inside_an_annotation_of_its_name() -> None:
     t.op("linear", 20, 10)
     t.launch(22, 2, gpu=(200, 7))
     rows = {r.cat: r for r in op_table(t.load())}
-    assert (rows["user_annotation"].count, rows["user_annotation"].cpu_total_ns, rows["user_annotation"].gpu_total_ns) == (1, 100_000, 7000)
+    assert (rows["user_annotation"].count, rows["user_annotation"].cpu_total_ns, rows["user_annotation"].gpu_total_ns) == (
+        1,
+        100_000,
+        7000,
+    )
     assert (rows["cpu_op"].count, rows["cpu_op"].cpu_total_ns, rows["cpu_op"].gpu_total_ns) == (2, 50_000, 7000)
 
 

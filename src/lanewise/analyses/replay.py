@@ -291,7 +291,7 @@ def replay(trace: Trace) -> Replay | None:
     own = trace.header.get("lanewise")
     timed = own.get("unprofiled_step_us") if isinstance(own, dict) else None
     median = timed.get("median") if isinstance(timed, dict) else None
-    unprofiled = float(median) * 1000 if isinstance(median, int | float) and median > 0 else None
+    unprofiled = float(median) * 1000 if isinstance(median, int | float) and 0 < median < 1e14 else None
     profiled = float(np.median(found.time_ns))
     return Replay(chain, chosen, (_latency(trace), _return(trace)), profiled, unprofiled)
 
