@@ -65,7 +65,7 @@ RULE = Rule(
         "they store the result.",
         "doc_why": "The result is still in registers: adding a bias there is free, while an op of its own reads and writes the whole result.",
         "doc_fix": "F.linear and nn.Linear with a bias do it by themselves; torch._addmm_activation and torch.compile also fuse ReLU and GELU.",
-        "doc_fine": "This is good news.",
+        "doc_fine": "This is good news: there is nothing to fix.",
         "doc_measured": "Twice the bytes of the result for each part of the epilogue, at the card's memory bandwidth; shown from 1 % of the "
         "GPU time on.",
     },
