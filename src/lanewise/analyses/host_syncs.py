@@ -20,6 +20,7 @@ from .call_tree import op_tree
 from .called_ops import CalledOps, called_ops
 from .copies import host_copies
 from .cpu_activity import activities, blocking_calls, launching_lanes
+from .id_sets import among, distinct
 from .launches import launches
 from .sync_feeders import feeder_counts
 
@@ -119,8 +120,8 @@ def host_syncs(trace: Trace) -> HostSyncs:
 def _waits(trace: Trace) -> Array:
     """Blocking calls that are the program's own: not of copies to the GPU, of compilation, or of the allocator's frees."""
     waits = trace.analysis(blocking_calls)
-    waits = waits[np.isin(trace.lane[waits], trace.analysis(launching_lanes))]
-    waits = np.setdiff1d(waits, trace.analysis(copy_waits)[1])
+    waits = waits[among(trace.lane[waits], trace.analysis(launching_lanes))]
+    waits = waits[~among(waits, distinct(trace.analysis(copy_waits)[1]))]
     starts, ends = trace.analysis(activities).by_name["compile"]
     at = np.searchsorted(starts, trace.ts[waits], side="right") - 1
     compiling = (at >= 0) & (trace.ts[waits] < ends[np.maximum(at, 0)]) if len(starts) else np.zeros(len(waits), dtype=np.bool_)
@@ -157,13 +158,23 @@ def _kinds(trace: Trace, called: CalledOps, waits: Array, site: Array, call: Arr
     names = trace.name[tree.events]
     kind = np.full(len(call), SYNC_KINDS.index("other"), dtype=np.int8)
     copies = trace.analysis(host_copies)
-    out = np.isin(call, called.of_event[copies.call[~copies.to_gpu & (copies.call >= 0)]]) & (call >= 0)
+    out = among(call, distinct(called.of_event[copies.call[~copies.to_gpu & (copies.call >= 0)]])) & (call >= 0)
     kind[out] = SYNC_KINDS.index("to_cpu")
     for name, pattern in (("scalar", _SCALAR), ("shape", _SHAPE)):
-        around = tree.nearest(trace.names_where(lambda s, p=pattern: p.search(s) is not None)[names])[place[waits]] >= 0  # type: ignore[misc]
+        around = _inside(tree.parent, place[waits], trace.names_where(lambda s, p=pattern: p.search(s) is not None)[names])  # type: ignore[misc]
         kind[np.unique(site[around])] = SYNC_KINDS.index(name)
     kind[call < 0] = SYNC_KINDS.index("explicit")
     return kind
+
+
+def _inside(parent: Array, places: Array, chosen: Array) -> Array:
+    """Whether each of some places in a tree is below a chosen one."""
+    out = np.zeros(len(places), dtype=np.bool_)
+    up = parent[places]
+    while (up >= 0).any():
+        out |= (up >= 0) & chosen[np.maximum(up, 0)]
+        up = np.where(up >= 0, parent[np.maximum(up, 0)], -1)
+    return out
 
 
 def _find_round_trips(trace: Trace, kind: Array, call: Array, event: Array, end: Array, back: Array) -> None:

@@ -20,6 +20,7 @@ from .call_tree import op_tree
 from .called_ops import called_ops
 from .copies import host_copies
 from .cpu_activity import blocking_calls, launching_lanes
+from .id_sets import among, distinct
 from .launches import launches
 from .steps import steps
 
@@ -58,8 +59,8 @@ class QuietTimes:
 def quiet_times(trace: Trace) -> QuietTimes:
     """All stretches of all steps."""
     found, links, called = trace.analysis(steps), trace.analysis(launches), trace.analysis(called_ops)
-    calls = np.union1d(links.call, trace.analysis(blocking_calls))
-    calls = calls[np.isin(trace.lane[calls], trace.analysis(launching_lanes))]
+    calls = distinct(np.r_[links.call, trace.analysis(blocking_calls)])
+    calls = calls[among(trace.lane[calls], trace.analysis(launching_lanes))]
     op = called.of_event[calls]
     outer = np.where(op >= 0, called.event[np.maximum(op, 0)] if len(called) else calls, calls)
     start, stop = trace.ts[outer], np.maximum(trace.end[outer], trace.end[calls])
@@ -85,7 +86,7 @@ def quiet_times(trace: Trace) -> QuietTimes:
         end=end,
         step=of[1:][same],
         first=side[:-1][same] == 0,
-        to_copy=np.isin(nxt, copies.call[copies.to_gpu & (copies.call >= 0)]) & (nxt >= 0),
+        to_copy=among(nxt, distinct(copies.call[copies.to_gpu & (copies.call >= 0)])) & (nxt >= 0),
         next_call=nxt,
     )
 
@@ -94,12 +95,12 @@ def recorded_holes(trace: Trace, within: Intervals) -> Intervals:
     """The parts of some disjoint intervals in which launching threads were in no op, no annotation of the program's own work
     and no call. Annotations that hold other events (a step, a phase of it) are looked through."""
     tree = trace.analysis(op_tree)
-    mine = np.isin(trace.lane[tree.events], trace.analysis(launching_lanes))
+    mine = among(trace.lane[tree.events], trace.analysis(launching_lanes))
     leaf = np.ones(len(tree.events), dtype=np.bool_)
     leaf[tree.parent[tree.parent >= 0]] = False
     annotation = trace.category[tree.events] == CATEGORY_CODES["user_annotation"]
     steps_found = trace.analysis(steps)
-    marks = np.isin(tree.events, steps_found.event)
+    marks = among(tree.events, distinct(steps_found.event))
     chosen = tree.events[mine & ~marks & (~annotation | leaf)]
     busy = union(trace.ts[chosen], trace.end[chosen])
     if not len(within[0]):

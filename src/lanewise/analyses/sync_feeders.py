@@ -17,6 +17,7 @@ import numpy.typing as npt
 from lanewise.model.trace import Trace
 
 from .called_ops import CalledOps
+from .id_sets import among, distinct
 
 __all__ = ["TESTS", "feeder_counts"]
 
@@ -150,7 +151,7 @@ def _kept(trace: Trace, called: CalledOps) -> Array:
     call = called.of_event[event]
     out = np.zeros(len(called), dtype=np.bool_)
     mine = np.flatnonzero((call >= 0) & (sequence >= 0))
-    mine = mine[np.isin(sequence[mine], sequence[is_node & (sequence >= 0)])]
+    mine = mine[among(sequence[mine], distinct(sequence[is_node & (sequence >= 0)]))]
     # Every op is recorded with the number that the next node will get; the last one with a number is the op that got it.
     mine = mine[np.lexsort((call[mine], trace.lane[event[mine]], sequence[mine]))]
     new = np.r_[(np.diff(sequence[mine]) != 0) | (np.diff(trace.lane[event[mine]]) != 0), True] if len(mine) else mine

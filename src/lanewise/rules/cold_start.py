@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from lanewise.analyses.cpu_activity import allocation_calls
+from lanewise.analyses.id_sets import distinct
 from lanewise.model.intervals import Intervals, clipped, length, union
 
 from .base import Clear, Draft, NotChecked, Outcome, Rule, duration, first_events
@@ -27,7 +28,7 @@ def _check(ctx: Context) -> Outcome:
     n = len(ctx.steps)
     if n < 2:
         return NotChecked("one-step")
-    setup = setup_events(ctx)
+    setup = ctx.answer(setup_events)
     time = np.array([length(clipped(_of(ctx, setup), *_window(ctx, i))) for i in range(n)])
     usual = float(np.median(ctx.steps.time_ns[1:]))
     extra = float(time[0] - np.median(time[1:]))
@@ -37,7 +38,7 @@ def _check(ctx: Context) -> Outcome:
     begin, end = _window(ctx, 0)
     mine = setup[(ctx.trace.ts[setup] >= begin) & (ctx.trace.ts[setup] < end)]
     order = mine[np.argsort(-ctx.trace.dur[mine], kind="stable")]
-    kinds = [k for k, events in _kinds(ctx).items() if np.isin(events, mine).any()]
+    kinds = [k for k, events in ctx.answer(_kinds).items() if np.isin(events, mine).any()]
     return [
         Draft(
             {
@@ -56,7 +57,7 @@ def _check(ctx: Context) -> Outcome:
 
 def _most(ctx: Context, events: Array, kind: str) -> bool:
     """Whether most of the time of some events is of one kind."""
-    mine = np.intersect1d(events, _kinds(ctx)[kind])
+    mine = np.intersect1d(events, ctx.answer(_kinds)[kind])
     return 2 * length(_of(ctx, mine)) > length(_of(ctx, events))
 
 
@@ -89,7 +90,7 @@ def _kinds(ctx: Context) -> dict[str, Array]:
 
 def setup_events(ctx: Context) -> Array:
     """Events that set up what later steps find ready: code loaded, driver allocations, slow first launches, compilation."""
-    return np.unique(np.concatenate(list(_kinds(ctx).values())).astype(np.int64))
+    return distinct(np.concatenate(list(ctx.answer(_kinds).values())).astype(np.int64))
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,7 @@ from .sequence import Sequence
 __all__ = ["Context", "Inputs"]
 
 Array = npt.NDArray[Any]
+T = TypeVar("T")
 
 # Making a call takes no longer than this many times the median between two calls: 95 % of the pauses between ops are shorter
 # than 3 medians, 99 % than 10 (48 traces); longer ones are other work.
@@ -66,6 +67,14 @@ class Context:
         self.coverage: Coverage = trace.analysis(coverage)
         self.replay: Replay | None = trace.analysis(replay)
         self.activity: Activity = trace.analysis(activities)
+        self._answers: dict[Any, Any] = {}
+
+    def answer(self, question: Callable[[Context], T]) -> T:
+        """What a function of the context returns, computed once: for questions that several rules ask."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        result: T = self._answers[question]
+        return result
 
     # ---- which work
     @cached_property

@@ -38,7 +38,7 @@ def _check(ctx: Context) -> Outcome:
         return [_draft(ctx, gone, events[np.argsort(-ctx.trace.dur[events], kind="stable")], _variant(ctx, events), step_ns)]
     if len(events):
         return Clear()
-    gone, calls, to_copy = unnamed_loading(ctx)
+    gone, calls, to_copy = ctx.answer(unnamed_loading)
     if length(gone) < _LEAST_SHARE * step_ns:
         return Clear()
     return [_draft(ctx, gone, calls, "copy" if to_copy else "python", step_ns)]

@@ -92,10 +92,10 @@ def _dispatching(ctx: Context) -> Intervals:
     """CPU time of the steps that a graph saves: all but loading, compiling, set-up and long stretches of other Python."""
     windows = step_windows(ctx)
     data, compiling = ctx.activity.by_name["data"], ctx.activity.by_name["compile"]
-    loading = unnamed_loading(ctx)[0]
-    holes = python_holes(ctx)
+    loading = ctx.answer(unnamed_loading)[0]
+    holes = ctx.answer(python_holes)
     long = holes[1] - holes[0] >= LEAST_QUIET_NS
-    setup = setup_events(ctx)
+    setup = ctx.answer(setup_events)
     other = union(
         np.concatenate([data[0], compiling[0], loading[0], holes[0][long], ctx.trace.ts[setup]]),
         np.concatenate([data[1], compiling[1], loading[1], holes[1][long], ctx.trace.end[setup]]),

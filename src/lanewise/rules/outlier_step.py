@@ -83,9 +83,10 @@ def _explained(ctx: Context, worst: int, others: Array, excess: float) -> tuple[
         if more > best[1]:
             events = _events_at(ctx, intervals, worst)
             best = (cause, more, events, ctx.trace.name_of(events[0]) if events else "-")
-    pause = _more(ctx, python_holes(ctx), worst, others)
+    holes = ctx.answer(python_holes)
+    pause = _more(ctx, holes, worst, others)
     if pause > best[1]:
-        begin, end = _longest(python_holes(ctx), *_window(ctx, worst))
+        begin, end = _longest(holes, *_window(ctx, worst))
         best = ("python", pause, _after(ctx, end), frame_over(ctx, begin, end) or "-")
     return best if 2 * best[1] >= excess else ("", best[1], best[2], best[3])
 

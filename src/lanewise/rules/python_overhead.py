@@ -25,7 +25,7 @@ def _check(ctx: Context) -> Outcome:
     replay = ctx.replay
     if replay is None:
         return NotChecked("no-launches")
-    holes = python_holes(ctx)
+    holes = ctx.answer(python_holes)
     windows = length(step_windows(ctx))
     spent = length(holes)
     if not windows or spent < _LEAST_PART * windows or replay.saving(Change(cpu=holes)) < _LEAST_SHARE * replay.real_ns:
