@@ -97,7 +97,7 @@ RULE = Rule(
         "fix": "Nothing to do.",
         "doc_finds": "Kernels that Inductor generated, and the operations in their names, views left out.",
         "doc_why": "Each operation that is fused into a kernel saves writing its result to memory and reading it back.",
-        "doc_fix": "model = torch.compile(model)",
+        "doc_fix": "model = torch.compile(model)  # and ops that still run outside it",
         "doc_fine": "This is good news: there is nothing to fix.",
         "doc_measured": "For each operation beyond the first, writing and reading the largest tensor of its kernel once, at the card's memory "
         "bandwidth.",
