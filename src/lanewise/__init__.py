@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lanewise.explaining import explain
     from lanewise.loading import load
     from lanewise.model.trace import Trace
+    from lanewise.recording import record
     from lanewise.report import Finding, Report
     from lanewise.version import __version__
 
@@ -35,6 +36,7 @@ __all__ = [
     "__version__",
     "explain",
     "load",
+    "record",
 ]
 
 _HOME = {
@@ -49,6 +51,7 @@ _HOME = {
     "__version__": "lanewise.version",
     "explain": "lanewise.explaining",
     "load": "lanewise.loading",
+    "record": "lanewise.recording",
 }
 
 
