@@ -12,6 +12,7 @@ from lanewise import units
 from lanewise.analyses.coverage import coverage, idle_ns, idle_window
 from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import StepTime, gap_table, step_times
+from lanewise.analyses.limits import limits
 from lanewise.analyses.queue import queue
 from lanewise.model.trace import Trace
 from lanewise.report import us
@@ -28,6 +29,7 @@ _TEXTS = Catalog(
         "no-events": "There is nothing in this trace.",
         "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
         "no-steps": "The GPU was busy for {busy} of {window}; without step marks, what bounds a step is not told.",
+        "gpu": "GPU-bound: the GPU works {gpu} of the {step} step ({share}).",
         "gpu-compute": "GPU-bound, by arithmetic: the GPU works {gpu} of the {step} step ({share}).",
         "gpu-memory": "GPU-bound, by memory traffic: the GPU works {gpu} of the {step} step ({share}).",
         "communication": "Bound by communication: {part} of the {step} step is communication that no compute hides ({share}).",
@@ -125,13 +127,16 @@ def verdict(context: Context, findings: list[doc.Finding], lang: str) -> doc.Ver
     where = where_time_goes(context)
     if where is None:
         return doc.Verdict("unknown", _no_steps(trace, lang))
-    bound = _bound(context, where, findings)
+    bound, key = _bound(context, where, findings), ""
+    if bound == "gpu":
+        bound, known = _gpu_bound(context)
+        key = bound if known else "gpu"
     part = sum(where.causes[c] for c in _BOUNDS.get(bound, _BOUNDS["gpu"]))
     gpu = sum(v for c, v in where.causes.items() if not c.startswith("idle_"))
     numbers = _numbers(context, where, gpu)
     share_of = gpu if bound.startswith("gpu") else part
     text = _TEXTS(
-        bound,
+        key or bound,
         lang,
         gpu=units.duration(gpu, lang),
         step=units.duration(where.step_ns, lang),
@@ -175,7 +180,7 @@ def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> str:
         named = next((f for f in findings if f.id in _BOUND_BY_FINDING and (f.share_ratio or 0) >= _NAMING_SHARE), None)
         if named is not None:
             return _BOUND_BY_FINDING[named.id]
-    return _gpu_bound(context) if best == "gpu" else best
+    return best
 
 
 def _host_share(context: Context) -> float:
@@ -186,21 +191,20 @@ def _host_share(context: Context) -> float:
     return float(context.gpu_ns[rows[host]].sum()) / total if total else 0.0
 
 
-def _gpu_bound(context: Context) -> str:
-    """Whether arithmetic or memory traffic takes most of the GPU's time, op by op."""
-    arithmetic = memory = 0
-    for row in context.rows:
-        ns = int(context.gpu_ns[row])
-        owner = int(context.owner[row])
-        kind = context.kinds[row]
-        by_arithmetic = kind in _ARITHMETIC
-        if by_arithmetic and owner >= 0 and context.device is not None:
-            work = context.work(owner)
-            if work is not None and work.bytes is not None and work.flops is not None:
-                traffic = context.memory_ns(work.bytes) or 0.0
-                by_arithmetic = (context.limit_ns(work) or 0.0) > traffic
-        arithmetic, memory = (arithmetic + ns, memory) if by_arithmetic else (arithmetic, memory + ns)
-    return "gpu-compute" if arithmetic >= memory else "gpu-memory"
+def _gpu_bound(context: Context) -> tuple[str, bool]:
+    """(bound, known): whether arithmetic or memory traffic takes most of the GPU's time.
+
+    Each op counts for what would take it longer at the card's rates. Products and convolutions of which the sizes are not known
+    count as arithmetic, everything else as traffic; where the first are most of the time, the answer is only likely.
+    """
+    rows = context.rows
+    found, ns = context.trace.analysis(limits), context.gpu_ns[rows].astype(np.float64)
+    arithmetic, memory = found.arithmetic_ns[rows], found.memory_ns[rows]
+    heavy = np.isin(context.kinds[rows], list(_ARITHMETIC))
+    unknown = heavy & (np.isnan(arithmetic) | np.isnan(memory))
+    by_arithmetic = np.where(unknown, True, heavy & (np.nan_to_num(arithmetic) >= np.nan_to_num(memory)))
+    most = "gpu-compute" if ns[by_arithmetic].sum() >= ns[~by_arithmetic].sum() else "gpu-memory"
+    return most, most == "gpu-memory" or ns[unknown].sum() < 0.5 * ns[by_arithmetic].sum()
 
 
 def _numbers(context: Context, where: Where, gpu_ns: float) -> doc.BoundNumbers:
