@@ -65,21 +65,24 @@ def fusion(ctx: Context, sites: list[Site]) -> Fusion | None:
     begin = np.array([s.first for s in sites], dtype=np.int64)
     end = np.array([s.last for s in sites], dtype=np.int64)
     made = seq.made_in_backward(begin, end)
+    backward = np.flatnonzero(made >= 0)
+    backward = backward[np.argsort(made[backward], kind="stable")]
+    bounds = np.searchsorted(made[backward], np.arange(len(sites) + 1))
     after: dict[int, int] = {}
     gone_begin: list[int] = []
     gone_end: list[int] = []
     now = then = 0.0
     for number, site in enumerate(sites):
-        back = np.flatnonzero(made == number)
-        for places, backward in ((site.places, False), (back, True)):
-            ns = _fused_ns(ctx, seq, site, places, backward)
+        back = backward[bounds[number] : bounds[number + 1]]
+        for places, is_backward in ((site.places, False), (back, True)):
+            ns = _fused_ns(ctx, seq, site, places, is_backward)
             present = float(seq.ns[places].sum())
             if not len(places) or ns >= present:
                 continue
             now, then = now + present, then + ns
             after.update(dict.fromkeys(seq.rows[places].tolist(), 0))
             after[int(seq.rows[places[seq.ns[places].argmax()]])] = int(ns)
-            starts, ends = _gone(ctx, seq, site, places, backward)
+            starts, ends = _gone(ctx, seq, site, places, is_backward)
             gone_begin += starts
             gone_end += ends
     if not after:

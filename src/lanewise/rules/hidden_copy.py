@@ -11,7 +11,7 @@ from lanewise.analyses.replay import Change
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .context import Context
-from .sequence import Sequence
+from .sequence import Op, Sequence
 
 __all__ = ["RULE"]
 
@@ -50,7 +50,8 @@ def _check(ctx: Context) -> Outcome:
         return Clear()
     culprit = _culprits(ctx, seq)
     copies = np.flatnonzero(np.isin(seq.kind.astype(str), _COPY_KINDS) & (culprit >= 0) & ~seq.backward & ~seq.compiled)
-    copies = copies[[not _casts(seq, int(i)) for i in copies]] if len(copies) else copies
+    casts = np.array([_casts(op) for op in seq.ops], dtype=np.bool_)
+    copies = copies[~casts[seq.op_of[copies]]] if len(copies) else copies
     if not len(copies):
         return Clear()
     names = np.array([ctx.trace.name_of(int(e)).removeprefix("aten::") for e in culprit[copies]], dtype=object)
@@ -99,9 +100,8 @@ def _culprits(ctx: Context, seq: Sequence) -> Array:
     return np.where(good, event, -1).astype(np.int64)
 
 
-def _casts(seq: Sequence, i: int) -> bool:
+def _casts(op: Op) -> bool:
     """Whether a copy also changes the type: then it is no mere copy of the input."""
-    op = seq.op(i)
     return op.name == "copy_" and len(op.tensors) > 1 and op.tensors[0].dtype != op.tensors[1].dtype
 
 

@@ -105,8 +105,16 @@ def _site(ctx: Context, seq: Sequence, i: int) -> Site | None:
         if sizes is None:
             return None
     first, last = int(ctx.called.event[seq.call[before]]), int(ctx.called.event[seq.call[after]])
-    places = np.flatnonzero((seq.call >= seq.call[before]) & (seq.call <= seq.call[after]))
-    return Site(first, last, places, sizes)
+    return Site(first, last, _between(seq, before, after), sizes)
+
+
+def _between(seq: Sequence, before: int, after: int) -> Array:
+    """Places from the first GPU op of one place's call to the last of another's."""
+    while before > 0 and seq.call[before - 1] == seq.call[before]:
+        before -= 1
+    while after + 1 < len(seq) and seq.call[after + 1] == seq.call[after]:
+        after += 1
+    return np.arange(before, after + 1)
 
 
 def _sizes(qk: Product | None, pv: Product | None, scores: Tensor) -> Attention | None:
