@@ -105,6 +105,25 @@ def test_reduction_that_autograd_uses_is_kept() -> None:
     assert found(step).saving_us_per_step == pytest.approx(26, abs=4)
 
 
+@pytest.mark.parametrize(("blocks", "expected"), [(1, 2), (64, 1)])
+def test_without_shapes_one_block_tells_a_few_numbers(blocks: int, expected: int) -> None:
+    def step(p: Program) -> None:
+        p.ops(3)
+        for name, grid in (("aten::amax", 64), ("aten::gt", blocks)):
+            p.t.op(name, p.now, 20)
+            p.queue(3, at=p.now + 10, grid=[grid, 1, 1], block=[128, 1, 1])
+            p.now += 22
+        begin = p.now
+        copied = p.queue(1, "Memcpy DtoH (Device -> Pinned)", "cudaMemcpyAsync", at=begin + 6, cat="gpu_memcpy", bytes=1)
+        p.t.op("aten::is_nonzero", begin, 24)
+        p.t.op("aten::_local_scalar_dense", begin + 2, 20)
+        p.t.call("cudaStreamSynchronize", begin + 12, max(copied - begin - 12, 0) + 4)
+        p.now += 26
+        p.ops(3)
+
+    assert found(step).saving_us_per_step == pytest.approx(26 + 22 * expected, abs=4)
+
+
 def test_masked_write_becomes_one_op() -> None:
     def index(p: Program, name: str, dims: list[tuple[int, ...]], cpu_us: float) -> None:
         begin = p.now

@@ -19,7 +19,7 @@ from lanewise.model.trace import Trace
 from .called_ops import CalledOps
 from .id_sets import among, distinct
 
-__all__ = ["TESTS", "feeder_counts"]
+__all__ = ["TESTS", "feeder_counts", "one_block"]
 
 Array = npt.NDArray[Any]
 
@@ -59,12 +59,14 @@ class _Call:
         shapes: shapes of its tensors; None where not recorded.
         dtype: type of its first tensor.
         kept: whether autograd keeps its result, or may.
+        one_block: whether its kernels have one block each: where shapes were not recorded, a sign of a few numbers.
     """
 
     name: str
     shapes: tuple[Shape, ...] | None
     dtype: str
     kept: bool
+    one_block: bool
 
     @property
     def taken(self) -> Shape | None:
@@ -94,12 +96,13 @@ def feeder_counts(trace: Trace, called: CalledOps, reads: Array) -> Array:
     safe = np.maximum(around, 0)
     name = np.where(around >= 0, trace.name[called.event[safe]], -1)
     inputs = np.where(around >= 0, tables.inputs[called.event[safe]], -1)
-    keys = np.concatenate([name, inputs, np.where(around >= 0, kept[safe], 0)]).T
+    blocks = one_block(trace, called)
+    keys = np.concatenate([name, inputs, np.where(around >= 0, kept[safe] + 2 * blocks[safe], 0)]).T
     patterns, which = np.unique(keys, axis=0, return_inverse=True)
     n = len(around)
     counts = np.empty(len(patterns), dtype=np.int64)
     for i, p in enumerate(patterns.tolist()):
-        calls = [tables.call(p[j], p[n + j], bool(p[2 * n + j])) for j in range(n)]
+        calls = [tables.call(p[j], p[n + j], p[2 * n + j]) for j in range(n)]
         counts[i] = _feeders(calls[_LOOK_BACK], calls[:_LOOK_BACK][::-1], calls[_LOOK_BACK + 1])
     return counts[which.reshape(-1)]
 
@@ -113,12 +116,12 @@ class _Calls:
         self.inputs[trace.column("cpu_ops", "event")] = trace.column("cpu_ops", "inputs")
         self.parsed: dict[int, tuple[tuple[Shape, ...] | None, str]] = {}
 
-    def call(self, name: int, inputs: int, kept: bool) -> _Call:
+    def call(self, name: int, inputs: int, flags: int) -> _Call:
         if inputs not in self.parsed:
             self.parsed[inputs] = self._tensors(inputs)
         shapes, dtype = self.parsed[inputs]
         text = self.trace.strings[name] if name >= 0 else ""
-        return _Call(text.removeprefix("aten::"), shapes, dtype, kept)
+        return _Call(text.removeprefix("aten::"), shapes, dtype, bool(flags & 1), bool(flags & 2))
 
     def _tensors(self, inputs: int) -> tuple[tuple[Shape, ...] | None, str]:
         if inputs < 0 or self.trace.inputs[inputs][0] is None or self.trace.inputs[inputs][1] is None:
@@ -142,6 +145,18 @@ def _neighbours(trace: Trace, called: CalledOps, calls: Array, by: int) -> Array
     safe = np.clip(place, 0, len(called) - 1)
     same = trace.lane[called.event[safe]] == trace.lane[called.event[calls]]
     return np.where(inside & same, place, -1)
+
+
+def one_block(trace: Trace, called: CalledOps) -> Array:
+    """bool (calls,): whether a call launched kernels and each of them has a single block."""
+    grid = trace.column("gpu_ops", "grid_x").astype(np.int64)
+    for axis in ("grid_y", "grid_z"):
+        grid = grid * np.maximum(trace.column("gpu_ops", axis), 1)
+    known = called.of_row >= 0
+    out = np.zeros(len(called), dtype=np.bool_)
+    out[called.of_row[known & (grid == 1)]] = True
+    out[called.of_row[known & (grid != 1)]] = False
+    return out
 
 
 def _kept(trace: Trace, called: CalledOps) -> Array:
@@ -172,7 +187,7 @@ def _feeders(read: _Call, before: list[_Call], after: _Call) -> int:
             # A scalar that the next call takes is used for more than the read.
             if call.shapes is not None and (() in (after.shapes or ()) or want is None or len(want) > len(call.shapes[0])):
                 break
-            if call.shapes is None and call.name not in _TRUTHS:
+            if call.shapes is None and call.name not in _TRUTHS and not (i == n and i and before[i - 1].one_block):
                 break
             reduced, want, n = True, call.taken, i + 1
         elif (call.name in TESTS and (is_test or reduced)) or (call.name in _LOGIC and is_test and not reduced):

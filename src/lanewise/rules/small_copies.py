@@ -7,6 +7,7 @@ import numpy as np
 from lanewise.analyses.copies import STAGED_BYTES
 from lanewise.analyses.host_syncs import copy_waits
 from lanewise.analyses.replay import Change
+from lanewise.analyses.sync_feeders import one_block
 from lanewise.model.intervals import Intervals, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
@@ -100,6 +101,7 @@ def _around(ctx: Context, makers: Array) -> Array:
 def _tiny_users(ctx: Context, makers: Array) -> Array:
     """Calls between two copies that compute only with tensors of a few elements, directly after a copy."""
     out = []
+    few = one_block(ctx.trace, ctx.called)
     skip = ctx.trace.names_where(lambda s: s in _AFTER)
     lane = ctx.trace.lane[ctx.called.event]
     copying = set(makers.tolist())
@@ -107,14 +109,23 @@ def _tiny_users(ctx: Context, makers: Array) -> Array:
         call = maker + 1
         while call < len(ctx.called) and lane[call] == lane[maker] and skip[ctx.trace.name[ctx.called.event[call]]]:
             call += 1
-        if call < len(ctx.called) and lane[call] == lane[maker] and call not in copying and _is_tiny(ctx, call):
+        if (
+            call < len(ctx.called)
+            and lane[call] == lane[maker]
+            and call not in copying
+            and _is_tiny(ctx, call, bool(few[call]))
+        ):
             out.append(call)
     return np.unique(np.array(out, dtype=np.int64))
 
 
-def _is_tiny(ctx: Context, call: int) -> bool:
-    """Whether a call launches something and takes only tensors of a few elements, as far as shapes were recorded."""
-    inputs = ctx.inputs(int(ctx.called.event[call])) if ctx.called.kernels[call] else None
+def _is_tiny(ctx: Context, call: int, one: bool) -> bool:
+    """Whether a call launches something and takes only tensors of a few elements; without shapes, one block tells."""
+    if not ctx.called.kernels[call]:
+        return False
+    if "shapes" not in ctx.trace.capabilities:
+        return one
+    inputs = ctx.inputs(int(ctx.called.event[call]))
     if inputs is None or not inputs.dims or not inputs.types:
         return False
     shapes = [d for d, t in zip(inputs.dims, inputs.types, strict=False) if t not in ("", "Scalar", "ScalarList")]

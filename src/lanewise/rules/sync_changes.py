@@ -120,6 +120,7 @@ def _consumers(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
     names = {int(i) for i in np.flatnonzero(ctx.trace.names_where(lambda s: s in _INDEXED))}
     called, taken = ctx.called, set(syncs.call[sites].tolist())
     inner = _inner_ops(ctx, syncs.call[sites])
+    shapes = "shapes" in ctx.trace.capabilities
     out = []
     for call in syncs.call[sites].tolist():
         found = {n for e in inner.get(call, ()) for n in _sizes(ctx, e)} - set(_sizes(ctx, int(called.event[call]))) - {1}
@@ -127,8 +128,10 @@ def _consumers(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
             event = int(called.event[nxt])
             if ctx.trace.lane[event] != ctx.trace.lane[called.event[call]]:
                 break
-            if nxt not in taken and int(ctx.trace.name[event]) in names and found & set(_sizes(ctx, event)):
+            if nxt not in taken and int(ctx.trace.name[event]) in names and (not shapes or found & set(_sizes(ctx, event))):
                 out.append(nxt)
+                if not shapes:
+                    break  # the next such op is taken for the one that uses them
     return np.unique(np.array(out, dtype=np.int64))
 
 
