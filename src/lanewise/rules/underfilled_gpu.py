@@ -16,6 +16,8 @@ __all__ = ["RULE"]
 _LEAST_NS = 2 * LAUNCH_NS
 # From half the SMs on, a kernel is one wave that is nearly full: what is missing is no more than the tail of any launch.
 _LEAST_FILL = 2
+# Less of the GPU time than this in such kernels is what every model has (small reductions, indexing).
+_LEAST_SHARE = 0.05
 
 
 def _check(ctx: Context) -> Outcome:
@@ -28,6 +30,8 @@ def _check(ctx: Context) -> Outcome:
     known = np.minimum(np.minimum(grid[0], grid[1]), grid[2]) > 0
     few = known & (blocks * _LEAST_FILL <= sms) & (ctx.gpu_ns[rows] > _LEAST_NS)
     if not few.any():
+        return Clear()
+    if float(ctx.gpu_ns[rows[few]].sum()) < _LEAST_SHARE * float(ctx.gpu_ns[ctx.rows].sum()):
         return Clear()
     rows, blocks = rows[few], blocks[few]
     ns = ctx.gpu_ns[rows]
@@ -74,7 +78,8 @@ RULE = Rule(
         "over all SMs the same work would take a fraction of the time.",
         "fix": "More work per launch: a larger batch, several inputs at once, or a kernel that splits the reduction (split-k, "
         "FlashDecoding).",
-        "doc_finds": "Compute kernels with at most half as many blocks as the card has multiprocessors that take at least twice as long as a launch.",
+        "doc_finds": "Compute kernels with at most half as many blocks as the card has multiprocessors that take at least twice as long as a launch and together 5 % "
+        "of the GPU time.",
         "doc_why": "A block runs on one SM. A kernel of 16 blocks uses 16 of 132 SMs, however long it takes.",
         "doc_fix": "Raise the batch size, or process several sequences at once; for one long reduction use an op that splits it.",
         "doc_fine": "Where latency counts and there is no more work to do, or where other streams fill the rest of the card.",
