@@ -55,6 +55,11 @@ def test_repetitions(sequence: str, wanted: list[tuple[int, int, int]]) -> None:
     assert repeats(np.array([ord(c) for c in sequence], dtype=np.uint64)) == wanted
 
 
+def test_long_repetitions_are_found_too() -> None:
+    period = np.random.default_rng(1).integers(0, 2**60, 700).astype(np.uint64)
+    assert repeats(np.r_[period, period, period]) == [(0, 700, 3)]
+
+
 def test_the_chain_from_op_to_kernel_with_its_times() -> None:
     t = TraceBuilder()
     linear(t, 0)

@@ -11,8 +11,10 @@ __all__ = ["mixed", "ordinals", "repeats"]
 
 Array = npt.NDArray[Any]
 
-# Looking for longer periods costs time in proportion and finds whole steps rather than layers.
+# Up to this length every period is tried; time is in proportion. Layers of a model are shorter. Of longer ones (whole steps,
+# on the thread of autograd) only the most frequent distances.
 _LONGEST_PERIOD = 256
+_LONGER_PERIODS = 32
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -40,22 +42,34 @@ def ordinals(parent: Array) -> Array:
 def repeats(shapes: Array) -> list[tuple[int, int, int]]:
     """(begin, period, times) of the parts of a sequence, from the front; the repetition that covers most is taken."""
     n = len(shapes)
-    runs = {}
-    for period in range(1, min(n // 2, _LONGEST_PERIOD) + 1):
-        same = shapes[:-period] == shapes[period:]
-        if same.any():
-            # How many positions from here on equal the one a period later.
-            stop = np.r_[np.flatnonzero(~same), len(same)]
-            at = np.arange(len(same))
-            runs[period] = stop[np.searchsorted(stop, at)] - at
+    period, covered = np.ones(n, dtype=np.int64), np.ones(n, dtype=np.int64)
+    for p in _periods(shapes):
+        same = shapes[:-p] == shapes[p:]
+        if not same.any():
+            continue
+        # How many positions from here on equal the one a period later.
+        stop = np.r_[np.flatnonzero(~same), len(same)]
+        at = np.arange(len(same))
+        cover = ((stop[np.searchsorted(stop, at)] - at) // p + 1) * p
+        better = np.flatnonzero((cover > p) & (cover > covered[: len(same)]))
+        period[better], covered[better] = p, cover[better]
     out, i = [], 0
     while i < n:
-        best = (1, 1)
-        for period, run in runs.items():
-            if i < len(run):
-                times = int(run[i]) // period + 1
-                if times > 1 and times * period > best[0] * best[1]:
-                    best = (period, times)
-        out.append((i, *best))
-        i += best[0] * best[1]
+        p, c = int(period[i]), int(covered[i])
+        out.append((i, p, c // p))
+        i += c
     return out
+
+
+def _periods(shapes: Array) -> list[int]:
+    """Periods to try: all short ones, and the distances at which most events come again."""
+    n = len(shapes)
+    short = min(n // 2, _LONGEST_PERIOD)
+    if n // 2 <= short:
+        return list(range(1, short + 1))
+    order = np.argsort(shapes, kind="stable")
+    same = shapes[order][1:] == shapes[order][:-1]
+    distances = np.diff(order)[same]
+    longer, counts = np.unique(distances[(distances > short) & (distances <= n // 2)], return_counts=True)
+    most = np.sort(longer[np.argsort(-counts, kind="stable")[:_LONGER_PERIODS]])
+    return [*range(1, short + 1), *most.tolist()]
