@@ -286,7 +286,7 @@ def test_slice_says_what_it_kept(lanewise: Run, trace: Path, tmp_path: Path) -> 
     ("words", "said"),
     [
         (["-o", "part.json"], "say what to cut out. Give --steps 3-5, or --from and --to."),
-        (["--steps", "7", "-o", "part.json"], "It has steps 2 to 4."),
+        (["--steps", "7", "-o", "part.json"], "It has steps 2-4."),
         (["--steps", "3"], "Missing option '-o'"),
     ],
 )

@@ -85,7 +85,7 @@ def test_directory_names_a_file(tmp_path: Path) -> None:
     with pytest.raises(lanewise.NotATraceError, match=r"for example rank0\.json\.gz"):
         lanewise.load(tmp_path)
     (tmp_path / "rank0.json.gz").unlink()
-    with pytest.raises(lanewise.NotATraceError, match="Name a trace file"):
+    with pytest.raises(lanewise.NotATraceError, match="Name the file that"):
         lanewise.load(tmp_path)
 
 

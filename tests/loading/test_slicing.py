@@ -137,7 +137,7 @@ def test_a_cut_file_gives_a_whole_slice(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_behind_when_the_window_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="It has steps 1 to 2"):
+    with pytest.raises(UsageError, match="It has steps 1-2"):
         cut(two_steps(), tmp_path, steps="7")
     assert [p.name for p in tmp_path.iterdir()] == ["in.json"]
 

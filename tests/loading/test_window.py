@@ -157,8 +157,8 @@ def test_strays_at_zero_do_not_move_the_start() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"steps": "7"}, "It has steps 1 to 3"),
-        ({"steps": "2-4"}, "It has steps 1 to 3"),
+        ({"steps": "7"}, "It has steps 1-3"),
+        ({"steps": "2-4"}, "It has steps 1-3"),
         ({"begin": "300", "end": "200"}, "ends before it begins"),
         ({"begin": "5000"}, "lies outside"),
         ({"end": "@10"}, "lies outside"),

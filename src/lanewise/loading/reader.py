@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from lanewise.errors import EmptyTraceError, LoadError, NotATraceError
+from lanewise.errors import EmptyTraceError, LoadError
 from lanewise.model.notes import Note
 
 from .assembly import Assembly
@@ -20,8 +20,9 @@ from .decoding import DECODE_ERRORS
 from .framing import LARGEST_EVENT, TOKEN, Chunk, Framer, HeaderScan
 from .mending import silent_backslash
 from .repair import Tally, members, mend_chunk, mend_object
-from .sniff import kind_of_bytes, kind_of_keys
+from .sniff import kind_of_bytes, kind_of_keys, refusal
 from .source import Source
+from .texts import TEXTS
 from .workers import Job, Workers
 
 __all__ = ["Document", "Progress", "read_document"]
@@ -100,18 +101,14 @@ def _refuse_other_lists(source: Source, doc: Document) -> None:
     seen = doc.assembly
     no_events = seen.counts.get("?", 0) + doc.lost.count
     if doc.bare and no_events and not seen.n_seen and not seen.metadata and set(seen.counts) <= {"?"}:
-        raise NotATraceError(
-            source.name,
-            "this is a JSON array with no event in it.",
-            "Name the file that torch.profiler exported.",
-        )
+        raise refusal(source.name, "other-list")
 
 
 def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, bytes]:
     """Read until the first event; the scan and all bytes read so far."""
     scan, buffer = HeaderScan(), _head(blocks)
     if buffer and (kind := kind_of_bytes(buffer[:_SNIFFED_BYTES])) is not None:
-        raise NotATraceError(source.name, f"this is {kind[0]}.", kind[1])
+        raise refusal(source.name, kind)
     for block in chain((b"",), blocks):
         buffer = buffer + block if block else buffer
         if scan.feed(buffer):
@@ -122,25 +119,12 @@ def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, b
         return scan, buffer
     kind = kind_of_keys(scan.keys)
     if kind is not None:
-        raise NotATraceError(source.name, f"this is {kind[0]}.", kind[1])
+        raise refusal(source.name, kind)
     if not buffer:
-        raise EmptyTraceError(
-            source.name,
-            "nothing could be inflated from it.",
-            "The file is damaged from its start; copy it again.",
-        )
+        raise EmptyTraceError(source.name, TEXTS.message("not-inflated"), TEXTS.message("not-inflated-next"))
     if scan.ended or scan.too_large(buffer):
-        keys = ", ".join(sorted(scan.keys)[:8]) or "none"
-        raise NotATraceError(
-            source.name,
-            f"JSON without traceEvents (its keys: {keys}).",
-            "Name the file that torch.profiler exported.",
-        )
-    raise EmptyTraceError(
-        source.name,
-        f"the file is cut within its header, after {len(buffer):,} bytes: there is no event in it.",
-        "Copy or record it again.",
-    )
+        raise refusal(source.name, "other-object", keys=", ".join(sorted(scan.keys)[:8]) or "-")
+    raise EmptyTraceError(source.name, TEXTS.message("header-cut", count=len(buffer)), TEXTS.message("header-cut-next"))
 
 
 def _head(blocks: Iterator[bytes]) -> bytes:
@@ -181,11 +165,8 @@ def _read_events(
             continue
         _take(doc, decoded)
         if framer.too_large:
-            raise LoadError(
-                source.name,
-                f"no event ends within {LARGEST_EVENT >> 20} MiB from byte {chunk.offset:,} of the text on.",
-                "This is no trace, or a badly damaged one.",
-            )
+            fact = TEXTS.message("no-boundary", mebibytes=LARGEST_EVENT >> 20, offset=chunk.offset)
+            raise LoadError(source.name, fact, TEXTS.message("no-boundary-next"))
         if decoded.end is not None:
             return _behind(chunk, decoded.end, [c for c, _ in pending], framer), chunk.offset + decoded.end
         if chunk.last:

@@ -9,12 +9,11 @@ from lanewise.errors import UsageError
 from .assembly import Assembly
 from .reader import Document, Progress, read_document, workers_for
 from .source import Source, TraceSource, open_source
+from .texts import TEXTS
 from .window import Selection, Survey, Window
 from .workers import Workers
 
 __all__ = ["read_once", "survey"]
-
-_SAVE = "Save it to a file first."
 
 
 def read_once(
@@ -53,8 +52,10 @@ def _position(source: TraceSource) -> int:
     """Where a file object stands; raises a UsageError for what can be read only once."""
     if isinstance(source, str | os.PathLike):
         if os.fspath(source) == "-":
-            raise UsageError("-", "a part of a trace takes two readings, and standard input can be read once.", _SAVE)
+            raise UsageError("-", TEXTS.message("read-once", source=TEXTS.message("stdin")), TEXTS.message("read-once-next"))
         return 0
     if not source.seekable():
-        raise UsageError("window", "a part of a trace takes two readings, and this file object cannot go back.", _SAVE)
+        raise UsageError(
+            "window", TEXTS.message("read-once", source=TEXTS.message("file-object")), TEXTS.message("read-once-next")
+        )
     return source.tell()

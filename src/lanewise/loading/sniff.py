@@ -4,81 +4,64 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["kind_of_bytes", "kind_of_keys"]
+from lanewise.errors import NotATraceError
 
-# (first bytes, what the file is, what to do instead)
-_MAGIC: tuple[tuple[bytes, str, str], ...] = (
-    (b"PK\x03\x04", "a zip archive", "Unpack it and name the trace inside."),
-    (b"\x28\xb5\x2f\xfd", "a zstd archive", "Unpack it with: zstd -d"),
-    (b"BZh", "a bzip2 archive", "Unpack it with: bunzip2"),
-    (b"\xfd7zXZ\x00", "an xz archive", "Unpack it with: unxz"),
-    (
-        b"SQLite format 3\x00",
-        "an SQLite database, as Nsight Systems exports",
-        "lanewise reads PyTorch profiler traces (JSON).",
-    ),
-    (b"\x89PNG", "a PNG picture", "Name the trace that it shows."),
-    (b"%PDF", "a PDF document", "Name a trace file."),
-    (b"\x7fELF", "a program", "Name a trace file."),
-    (b"\x89HDF", "an HDF5 file", "Name a trace file."),
+from .texts import TEXTS
+
+__all__ = ["kind_of_bytes", "kind_of_keys", "refusal"]
+
+# First bytes of other kinds of files; the names of kinds are keys of their texts.
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"PK\x03\x04", "zip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\xfd7zXZ\x00", "xz"),
+    (b"SQLite format 3\x00", "sqlite"),
+    (b"\x89PNG", "png"),
+    (b"%PDF", "pdf"),
+    (b"\x7fELF", "elf"),
+    (b"\x89HDF", "hdf5"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 
-# (keys that only such a document has at the top level, what it is, what to do instead)
-_KEYS: tuple[tuple[frozenset[str], str, str], ...] = (
-    (
-        frozenset({"nodes"}),
-        "an execution trace (a graph of nodes, as Chakra and ExecutionTraceObserver write), not a timeline",
-        "Name the Kineto trace that was recorded beside it.",
-    ),
-    (
-        frozenset({"segments", "device_traces"}),
-        "a CUDA memory snapshot, not a timeline",
-        "Open it with PyTorch's memory visualiser.",
-    ),
-    (
-        frozenset({"profiles", "shared"}),
-        "a speedscope file of Python stacks, not a PyTorch trace",
-        "Name the trace that torch.profiler exported.",
-    ),
+# Keys that only such documents have at the top level.
+_KEYS: tuple[tuple[frozenset[str], str], ...] = (
+    (frozenset({"nodes"}), "execution-trace"),
+    (frozenset({"segments", "device_traces"}), "memory-snapshot"),
+    (frozenset({"profiles", "shared"}), "speedscope"),
 )
 
 
-def kind_of_bytes(head: bytes) -> tuple[str, str] | None:
-    """(what the file is, what to do) for a file that cannot be JSON, from its first bytes; None when it may be JSON.
+def kind_of_bytes(head: bytes) -> str | None:
+    """The kind of a file that cannot be JSON, from its first bytes; None when it may be JSON.
 
     A pickle is only recognised, never loaded: loading one runs code of whoever wrote it.
     """
-    for magic, kind, hint in _MAGIC:
+    for magic, kind in _MAGIC:
         if head.startswith(magic):
-            return kind, hint
+            return kind
     if _PICKLE.match(head):
-        return (
-            "a Python pickle, such as a CUDA memory snapshot, not a JSON trace",
-            "Name the trace that torch.profiler exported.",
-        )
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        return "text in UTF-16, as a redirection in Windows PowerShell writes", "Save it as UTF-8."
+        return "pickle"
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if not text:
-        return "blank: nothing but spaces", "Record the trace again."
+        return "blank"
     if text[:1] == b"<":
-        page = b"<html" in head[:2048].lower() or b"<!doctype" in head[:2048].lower()
-        kind = "an HTML page, perhaps an error page saved in place of the trace" if page else "XML, not JSON"
-        return kind, "Download the trace again and look at what arrives."
+        return "html" if b"<html" in head[:2048].lower() or b"<!doctype" in head[:2048].lower() else "xml"
     if text[:1] not in b"{[":
         printable = sum(32 <= b < 127 or b in b"\t\r\n" for b in head[:512])
-        if printable >= 0.9 * len(head[:512]):
-            return "text, not a JSON trace", "Name the file that torch.profiler exported."
-        return "a binary file, not a JSON trace", "Name the file that torch.profiler exported."
+        return "text" if printable >= 0.9 * len(head[:512]) else "binary"
     return None
 
 
-def kind_of_keys(keys: set[str]) -> tuple[str, str] | None:
-    """(what the document is, what to do) from the keys of a JSON object without ``traceEvents``."""
-    for wanted, kind, hint in _KEYS:
-        if wanted & keys:
-            return kind, hint
-    if {"schema", "findings"} <= keys:
-        return "a lanewise report, not a trace", "Name the trace that it was made from."
-    return None
+def kind_of_keys(keys: set[str]) -> str | None:
+    """The kind of a document, from the keys of a JSON object without ``traceEvents``."""
+    found = next((kind for wanted, kind in _KEYS if wanted & keys), None)
+    return "report" if found is None and {"schema", "findings"} <= keys else found
+
+
+def refusal(name: str, kind: str, **slots: object) -> NotATraceError:
+    """The error for a file of another kind, with what to do instead."""
+    next_step = f"{kind}-next" if f"{kind}-next" in TEXTS.english else "name-trace"
+    return NotATraceError(name, TEXTS.message(kind, **slots), TEXTS.message(next_step))

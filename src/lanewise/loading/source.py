@@ -16,6 +16,8 @@ from typing import IO, Any
 from lanewise.errors import EmptyTraceError, LoadError, NotATraceError, UsageError
 from lanewise.model.notes import Note
 
+from .texts import TEXTS
+
 _inflater: Any
 try:
     from isal import isal_zlib as _inflater
@@ -72,9 +74,9 @@ class Source:
                 data: Any = self._stream.read(missing)
             except Exception as why:  # file objects and file systems of others raise what they like
                 fact = getattr(why, "strerror", None) or str(why) or type(why).__name__
-                raise LoadError(self.name, f"cannot be read ({fact}).") from why
+                raise LoadError(self.name, TEXTS.message("not-read", why=fact)) from why
             if isinstance(data, str):
-                raise UsageError(self.name, "the file object yields text.", "Open it in binary mode ('rb').")
+                raise UsageError(self.name, TEXTS.message("text-mode"), TEXTS.message("text-mode-next"))
             if not data:
                 break
             parts.append(bytes(data))
@@ -86,11 +88,7 @@ class Source:
         """The decompressed content in blocks of at most about BLOCK_BYTES; raises EmptyTraceError for an empty input."""
         first = self._read(min(_COMPRESSED_BYTES, BLOCK_BYTES))
         if not first:
-            raise EmptyTraceError(
-                self.name,
-                "the file is empty (0 bytes).",
-                "The program that wrote it may have been stopped before it was done.",
-            )
+            raise EmptyTraceError(self.name, TEXTS.message("empty"), TEXTS.message("empty-next"))
         if first[:2] == _GZIP:
             self.compressed = True
             yield from _gathered(self._inflated(first))
@@ -172,7 +170,7 @@ def open_source(source: TraceSource) -> Source:
     text = os.fspath(source)
     if text == "-":
         if sys.stdin is None:
-            raise LoadError("<stdin>", "standard input is closed.", "Name a file.")
+            raise LoadError("<stdin>", TEXTS.message("no-stdin"), TEXTS.message("name-trace"))
         return Source("<stdin>", sys.stdin.buffer, None, close=False)
     text = os.fsencode(text).decode("utf-8", "replace")  # names that are not UTF-8 would fit into no report
     if "://" in text and not Path(source).exists():
@@ -180,14 +178,14 @@ def open_source(source: TraceSource) -> Source:
     path = Path(source)
     if path.is_dir():
         found = sorted(p.name for p in path.iterdir() if p.name.endswith((".json", ".json.gz")))
-        hint = f"It holds {len(found)} JSON files, for example {found[0]}: name one." if found else "Name a trace file."
-        raise NotATraceError(text, "is a directory.", hint)
+        hint = TEXTS.message("directory-next", count=len(found), name=found[0]) if found else TEXTS.message("name-trace")
+        raise NotATraceError(text, TEXTS.message("directory"), hint)
     try:
         stream = path.open("rb")
     except FileNotFoundError:
-        raise LoadError(text, "no such file.", _near_names(path)) from None
+        raise LoadError(text, TEXTS.message("absent"), _near_names(path)) from None
     except (OSError, ValueError) as why:  # ValueError: a NUL byte in the name
-        raise LoadError(text, f"cannot be opened ({getattr(why, 'strerror', None) or why}).") from why
+        raise LoadError(text, TEXTS.message("not-opened", why=getattr(why, "strerror", None) or str(why))) from why
     size = path.stat().st_size if path.is_file() else None
     return Source(text, stream, size, close=True)
 
@@ -198,20 +196,20 @@ def _near_names(path: Path) -> str:
 
     folder = path.parent
     if not folder.is_dir():
-        return f"The folder {folder} does not exist either."
+        return TEXTS.message("no-folder", folder=folder)
     near = difflib.get_close_matches(path.name, [p.name for p in folder.iterdir()], n=1)
-    return f"Did you mean {folder / near[0] if folder != Path('.') else near[0]}?" if near else ""
+    return TEXTS.message("near", name=folder / near[0] if folder != Path(".") else near[0]) if near else ""
 
 
 def _open_url(url: str) -> Source:
     try:
         import fsspec
     except ImportError:
-        raise UsageError(url, "reading URLs needs fsspec.", "Install it with: pip install 'lanewise[fsspec]'") from None
+        raise UsageError(url, TEXTS.message("no-fsspec"), TEXTS.message("no-fsspec-next")) from None
     open_url: Callable[..., Any] = fsspec.open
     try:
         stream: IO[bytes] = open_url(url, "rb").open()
     except Exception as why:  # each file system has errors of its own
-        raise LoadError(url, f"cannot be opened ({why}).") from why
+        raise LoadError(url, TEXTS.message("not-opened", why=str(why))) from why
     size = getattr(stream, "size", None)
     return Source(url, stream, size if isinstance(size, int) else None, close=True)

@@ -27,6 +27,7 @@ from lanewise.units import duration
 from .assembly import Assembly, _not_stray
 from .columns import ChunkColumns
 from .exact import ns_of_text
+from .texts import TEXTS
 
 __all__ = [
     "Moment",
@@ -95,14 +96,18 @@ def window_of(steps: str | None = None, begin: str | None = None, end: str | Non
         return None
     if steps is not None:
         if begin is not None or end is not None:
-            raise UsageError("--steps", "cannot be combined with --from and --to.", "Give one or the other.")
+            raise UsageError("--steps", TEXTS.message("steps-and-times"), TEXTS.message("steps-and-times-next"))
         match = _STEPS.match(steps)
         if match is None:
-            raise UsageError("--steps", f"{steps!r} is not a step or a range of steps.", "Write 3, or 3-5.")
+            raise UsageError("--steps", TEXTS.message("steps-form", text=steps), TEXTS.message("steps-form-next"))
         first = int(match.group(1))
         last = int(match.group(2) or first)
         if last < first:
-            raise UsageError("--steps", f"{steps!r} ends before it begins.", f"Write {last}-{first}.")
+            raise UsageError(
+                "--steps",
+                TEXTS.message("steps-backward", text=steps),
+                TEXTS.message("steps-backward-next", first=first, last=last),
+            )
         return Window(steps=(first, last))
     return Window(begin=_moment("--from", begin), end=_moment("--to", end))
 
@@ -112,14 +117,9 @@ def _moment(option: str, text: str | None) -> Moment | None:
         return None
     match = _MOMENT.match(text)
     scale = _UNITS.get(match.group(3)) if match else None
-    if match is None or scale is None:
-        raise UsageError(
-            option,
-            f"{text!r} is not a time.",
-            "Write microseconds from the trace's start (1500), with a unit (1.5ms), or absolute (@5185884705018.347).",
-        )
-    ns = ns_of_text(match.group(2).encode())
-    assert ns is not None
+    ns = ns_of_text(match.group(2).encode()) if match else None
+    if match is None or scale is None or ns is None:
+        raise UsageError(option, TEXTS.message("time-form", text=text), TEXTS.message("time-form-next"))
     return Moment(ns if scale == 1 else round(ns * scale), match.group(1) == "@")
 
 
@@ -179,7 +179,7 @@ class Survey(Assembly):
         """
         tables, strings, span = self.tables(), self.strings, self.span
         if span is None:
-            raise UsageError(subject, "there are no events in it, so no part of it can be taken.")
+            raise UsageError(subject, TEXTS.message("part-of-nothing"))
         steps = _steps(tables.get("events"), strings)
         if window.steps is None:
             begin, end = _times_of(window, span, subject)
@@ -211,19 +211,21 @@ def _wanted(steps: list[Step], wanted: tuple[int, int], subject: str) -> list[St
     have = {s[0] for s in steps}
     option = f"--steps {first}" if first == last else f"--steps {first}-{last}"
     if not steps:
-        raise UsageError(option, f"{subject} has no step marks.", "Cut by time instead: --from and --to.")
+        raise UsageError(option, TEXTS.message("no-marks", name=subject), TEXTS.message("no-marks-next"))
     if first not in have or last not in have:
-        raise UsageError(option, f"{subject} has no such steps.", f"It has {_ranges(sorted(have))}.")
+        steps_text = _ranges(sorted(have))
+        raise UsageError(
+            option, TEXTS.message("no-such-steps", name=subject), TEXTS.message("no-such-steps-next", steps=steps_text)
+        )
     return [s for s in steps if first <= s[0] <= last]
 
 
 def _ranges(numbers: list[int]) -> str:
-    """``step 3``, ``steps 3 to 8``, ``steps 3 to 8, 12``."""
+    """``3``, ``3-8``, ``3-8, 12``."""
     breaks = [i + 1 for i, (a, b) in enumerate(pairwise(numbers)) if b != a + 1]
     runs = [numbers[a:b] for a, b in pairwise([0, *breaks, len(numbers)])]
-    texts = [str(r[0]) if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs]
-    shown = ", ".join(texts[:8]) + (" ..." if len(texts) > 8 else "")
-    return f"step {shown}" if len(numbers) == 1 else f"steps {shown}"
+    texts = [str(r[0]) if len(r) == 1 else f"{r[0]}-{r[-1]}" for r in runs]
+    return ", ".join(texts[:8]) + (" ..." if len(texts) > 8 else "")
 
 
 def _times_of(window: Window, span: tuple[int, int], subject: str) -> tuple[int, int]:
@@ -234,14 +236,14 @@ def _times_of(window: Window, span: tuple[int, int], subject: str) -> tuple[int,
 
     begin, end = moment(window.begin, span[0]), moment(window.end, span[1])
     if begin >= span[1] or end <= span[0]:
-        length = (span[1] - span[0]) / 1000
-        raise UsageError(
-            "--from, --to",
-            f"the window lies outside {subject}.",
-            f"It runs from 0 to {length:.3f} us, absolute from @{span[0] / 1000:.3f} to @{span[1] / 1000:.3f}.",
+        length, first, last = (f"{ns / 1000:.3f}" for ns in (span[1] - span[0], *span))
+        fact, next_step = (
+            TEXTS.message("outside", name=subject),
+            TEXTS.message("outside-next", length=length, begin=first, end=last),
         )
+        raise UsageError("--from, --to", fact, next_step)
     if end <= begin:
-        raise UsageError("--from, --to", "the window ends before it begins.", "Give an end after the begin.")
+        raise UsageError("--from, --to", TEXTS.message("backward"), TEXTS.message("backward-next"))
     return begin, end
 
 

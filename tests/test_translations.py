@@ -1,0 +1,105 @@
+"""Every text that people read has its Japanese: the same keys and the same slots, in every catalog of the package."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import string
+from pathlib import Path
+
+import pytest
+import tomllib
+
+from lanewise.rules import rules
+from lanewise.translations import LANGUAGES, Catalog, slots_of
+
+PACKAGE = Path(__file__).parent.parent / "src" / "lanewise"
+# Where catalogs are. Rules have one each, from their list.
+HOMES = (
+    "cli.calibrate",
+    "cli.texts",
+    "comparison.texts",
+    "devices.texts",
+    "kernels.wording",
+    "loading.texts",
+    "model.notes",
+    "recording.texts",
+    "rendering.texts",
+    "rendering.why",
+    "roofline_texts",
+    "rules.pages",
+    "rules.reasons",
+    "verdict",
+)
+_JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+
+
+def catalogs() -> dict[str, Catalog]:
+    """All catalogs, by where they are."""
+    found = {f"rules.{rule.id}": rule.catalog for rule in rules()}
+    for home in HOMES:
+        module = importlib.import_module(f"lanewise.{home}")
+        found.update({f"{home}:{name}": value for name, value in vars(module).items() if isinstance(value, Catalog)})
+    return found
+
+
+CATALOGS = catalogs()
+OTHERS = [lang for lang in LANGUAGES if lang != "en"]
+
+
+def test_every_catalog_is_known_here() -> None:
+    written = {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"\bCatalog\(\s*\n?\s*f?\"", path.read_text("utf-8"))
+    }
+    assert written - {"translations.__init__", "rules.base"} == set(HOMES)
+
+
+@pytest.mark.parametrize("lang", OTHERS)
+@pytest.mark.parametrize("name", CATALOGS)
+def test_keys_and_slots(name: str, lang: str) -> None:
+    catalog = CATALOGS[name]
+    translated = catalog.translated(lang)
+    assert set(translated) == set(catalog.english)
+    for key, english in catalog.english.items():
+        assert slots_of(translated[key]) == slots_of(english), key
+        assert translated[key].strip(), key
+
+
+@pytest.mark.parametrize("name", CATALOGS)
+def test_japanese_is_japanese(name: str) -> None:
+    """A text may stay as it is where there is nothing to translate: code, names and numbers, but no sentence."""
+    catalog = CATALOGS[name]
+    for key, japanese in catalog.translated("ja").items():
+        plain = "".join(literal for literal, *_ in string.Formatter().parse(japanese))
+        is_code = japanese == catalog.english[key] and re.search(r"[(=]", plain)
+        few_words = len(re.findall(r"[a-z]{2,}", plain)) <= 4
+        assert _JAPANESE.search(plain) or is_code or few_words, (key, japanese)
+
+
+@pytest.mark.parametrize("lang", OTHERS)
+def test_no_translation_is_left_over(lang: str) -> None:
+    folder = PACKAGE / "translations" / lang
+    areas = {str(p.relative_to(folder).with_suffix("")): tomllib.loads(p.read_text("utf-8")) for p in folder.rglob("*.toml")}
+    used: dict[str, set[str | None]] = {}
+    for catalog in CATALOGS.values():
+        used.setdefault(catalog.area, set()).add(catalog.table)
+    assert set(areas) == set(used)
+    for area, tables in used.items():
+        if tables != {None}:
+            assert set(areas[area]) == tables, area
+
+
+def test_slots_of() -> None:
+    assert slots_of("{count:,} of {a.b} in {c[0]!r}, {{no slot}}") == {"count", "a", "c"}
+
+
+def test_texts_are_filled_in() -> None:
+    catalog = Catalog("notes", {"window": "Only {window}."}, table="note")
+    assert catalog("window", window="x") == "Only x."
+    assert "x" in catalog("window", "ja", window="x")
+    with pytest.raises(KeyError):
+        catalog("window")
+    with pytest.raises(KeyError):
+        catalog("absent")
