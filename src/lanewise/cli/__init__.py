@@ -102,10 +102,10 @@ def main() -> None:
         status = cli.main(prog_name="lanewise", standalone_mode=False)
     except LanewiseError as error:
         _complain(error.text(_language()))
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        sys.exit(2)
     except click.ClickException as error:
+        if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # since click 8.2
+            click.echo(error.format_message(), err=True)
+            sys.exit(2)
         _complain(_usage_text(error))
     except (click.Abort, KeyboardInterrupt):
         click.echo(f"lanewise: {_text('interrupted')}", err=True)

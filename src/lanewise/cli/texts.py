@@ -34,7 +34,6 @@ TEXTS = Catalog(
         "breach-saving": "{id} would save {saving} a step, which is {limit} or more: {title}",
         # progress
         "reading": "reading {name}",
-        "surveying": "looking for the window in {name}",
         "cutting": "cutting {name}",
         # tables
         "sort-form": "{text!r} is not a column of this table.",
