@@ -80,8 +80,8 @@ def fusion(ctx: Context, sites: list[Site]) -> Fusion | None:
             if not len(places) or ns >= present:
                 continue
             now, then = now + present, then + ns
-            after.update(dict.fromkeys(seq.rows[places].tolist(), 0))
-            after[int(seq.rows[places[seq.ns[places].argmax()]])] = int(ns)
+            # The replay takes no row for longer than it is: the fused time is shared out over all.
+            after.update(zip(seq.rows[places].tolist(), (seq.ns[places] * (ns / present)).astype(int).tolist(), strict=True))
             starts, ends = _gone(ctx, seq, site, places, is_backward)
             gone_begin += starts
             gone_end += ends

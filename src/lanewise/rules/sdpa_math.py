@@ -25,6 +25,7 @@ _FLASH_DIM = 256
 _EFFICIENT_UNIT = 8
 # Cards below compute capability 8.0 have no FlashAttention and no bf16 tensor cores.
 _FLASH_CAPABILITY = 8.0
+_FUSED_TYPES = ("fp16", "bf16", "fp32")
 
 
 def _check(ctx: Context) -> Outcome:
@@ -40,7 +41,7 @@ def _check(ctx: Context) -> Outcome:
         call = attention_of(op)
         places = np.flatnonzero(inner == number)
         if len(places):
-            sites.append(Site(event, event, places, None if call is None else call.sizes))
+            sites.append(Site(event, event, places, None if call is None else _fusible(call.sizes)))
             ops.append(op)
     found = fusion(ctx, sites) if sites else None
     if found is None:
@@ -48,7 +49,7 @@ def _check(ctx: Context) -> Outcome:
     op, sizes = ops[0], sites[0].sizes
     named = {"shape": "", "dtype": "", "dim": ""}
     if sizes is not None:
-        named = {"shape": str(list(op.tensors[0].shape)), "dtype": sizes.dtype, "dim": str(sizes.dim)}
+        named = {"shape": str(list(op.tensors[0].shape)), "dtype": str(op.tensors[0].dtype), "dim": str(sizes.dim)}
     return [
         Draft(
             {
@@ -67,6 +68,11 @@ def _check(ctx: Context) -> Outcome:
             where=ctx.where(int(sites[0].first)),
         )
     ]
+
+
+def _fusible(sizes: Attention) -> Attention:
+    """What a fused kernel would compute: types that none takes are cast to half precision."""
+    return sizes if sizes.dtype in _FUSED_TYPES else sizes.of_type("bf16")
 
 
 def _around(ctx: Context, events: Array) -> Array:
@@ -99,7 +105,7 @@ def _reason(ctx: Context, op: Op, sizes: Attention) -> str:
     masked = inputs.tensor(3) is not None
     if len(q.shape) != 4:
         return "rank"
-    if sizes.dtype not in ("fp16", "bf16", "fp32"):
+    if q.dtype not in _FUSED_TYPES:
         return "dtype"
     if any(t.strides is not None and t.shape[-1] > 1 and t.strides[-1] != 1 for t in op.tensors[:3]):
         return "stride"

@@ -168,8 +168,9 @@ def _change(ctx: Context, seq: Sequence, places: Array, found: list[_Found], whi
     for f in found:
         inner = np.arange(f.begin, f.end)
         inner = inner[member[inner]]
-        after.update(dict.fromkeys(seq.rows[inner].tolist(), 0))
-        after[int(seq.rows[inner[seq.ns[inner].argmax()]])] = int(getattr(f, which))
+        # The replay takes no row for longer than it is: the fused time is shared out over all.
+        shared = seq.ns[inner] * min(getattr(f, which) / f.now, 1.0)
+        after.update(zip(seq.rows[inner].tolist(), shared.astype(int).tolist(), strict=True))
         calls = seq.call[inner]
         begins.append(int(ctx.trace.end[ctx.called.event[calls.min()]]))
         ends.append(int(ctx.trace.end[ctx.called.event[calls.max()]]))
