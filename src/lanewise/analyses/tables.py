@@ -123,7 +123,7 @@ def _outermost(tree: Nesting, name: Array) -> Array:
     n = len(name)
     out = np.ones(n, dtype=np.bool_)
     order = in_groups(name)
-    last = order + tree.totals(np.ones(n, dtype=np.int64))[order] - 1
+    last = tree.last[order]
     first = np.ones(n, dtype=np.bool_)
     np.not_equal(name[order][1:], name[order][:-1], out=first[1:])
     group = np.cumsum(first) * n  # lifts each name's events above those of the names before

@@ -49,12 +49,20 @@ class Nesting:
         """Positions by depth, the outermost first."""
         return self._levels
 
-    def totals(self, values: Array) -> Array:
-        """Sum of `values` (n,) over each event and all that it encloses, at any depth."""
-        out = values.copy()
+    @cached_property
+    def last(self) -> Array:
+        """int64 (n,): position of the last event that each encloses, at any depth; its own where it encloses none."""
+        last = np.arange(len(self.parent))
         for level in reversed(self.levels()[1:]):
-            np.add.at(out, self.parent[level], out[level])
-        return out
+            last[self.parent[level]] = last[level]  # of several children the last one counts: they are in order
+        return last
+
+    def totals(self, values: Array) -> Array:
+        """int64 (n,): sum of `values` (n, int) over each event and all that it encloses, at any depth."""
+        before = np.zeros(len(values) + 1, dtype=np.int64)
+        np.cumsum(values, out=before[1:])
+        total: Array = before[self.last + 1] - before[:-1]
+        return total
 
     def nearest(self, chosen: Array) -> Array:
         """Position of the nearest enclosing event for which `chosen` (n, bool) holds, -1 for none."""
