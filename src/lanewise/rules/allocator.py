@@ -81,7 +81,7 @@ def _variant(ctx: Context, calls: Array, frees: Array) -> str:
 
 RULE = Rule(
     id="allocator",
-    precedence=57,
+    precedence=12,  # what the driver takes is nobody else's, though it happens inside their ops
     needs=("steps", "launches"),
     check=_check,
     english={

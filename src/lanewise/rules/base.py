@@ -148,8 +148,9 @@ class Rule:
         needs: capabilities without which it is not checked: ``gpu_events``, ``idle`` (complete GPU records), ``steps``,
             ``shapes``, ``stacks``, ``memory``, ``sequence``, ``launches``.
         precedence: which of two findings keeps time that both claim: the lower one. 10 structure of one kernel or op that is
-            simply wrong (SDPA's math backend), 20 groups with one fix (attention by hand, an optimizer), 30 single
-            wasteful ops (copies, casts), 40 chains of pointwise ops, 60 waits, 80 general symptoms (launch-bound).
+            simply wrong (SDPA's math backend) and time that is nobody else's (driver allocations, data loading), 20 groups with
+            one fix (attention by hand, an optimizer; waits and what is there only for them), 30 single wasteful ops (copies,
+            casts), 40 chains of pointwise ops, 60 copies that could overlap, 80 general symptoms (launch-bound).
         general: a general symptom, which a specific cause explains.
     """
 

@@ -94,7 +94,7 @@ def _draft(ctx: Context, gone: Intervals, events: Array, variant: str, step_ns: 
 
 RULE = Rule(
     id="data-starvation",
-    precedence=58,
+    precedence=16,
     needs=("gpu_events", "steps", "launches"),
     check=_check,
     english={

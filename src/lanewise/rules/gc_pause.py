@@ -42,7 +42,7 @@ def _check(ctx: Context) -> Outcome:
 
 RULE = Rule(
     id="gc-pause",
-    precedence=56,
+    precedence=14,
     needs=("steps", "stacks"),
     check=_check,
     english={

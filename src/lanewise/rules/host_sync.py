@@ -83,7 +83,7 @@ def _evidence(syncs: HostSyncs, sites: Array) -> list[int]:
 
 RULE = Rule(
     id="host-sync",
-    precedence=60,
+    precedence=25,
     needs=("gpu_events", "steps", "launches"),
     check=_check,
     english={

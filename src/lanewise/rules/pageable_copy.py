@@ -72,7 +72,7 @@ def _beyond(ctx: Context, waits: Array, rows: Array) -> float:
 
 RULE = Rule(
     id="pageable-copy",
-    precedence=61,
+    precedence=26,
     needs=("gpu_events", "steps", "launches"),
     check=_check,
     english={

@@ -135,7 +135,7 @@ def _is_tiny(ctx: Context, call: int, one: bool) -> bool:
 
 RULE = Rule(
     id="small-copies",
-    precedence=61,
+    precedence=26,
     needs=("gpu_events", "steps", "launches"),
     check=_check,
     english={
