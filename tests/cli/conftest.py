@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from running import Outcome
 
 from builder import TraceBuilder
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """Exit status and what was written."""
-
-    status: int
-    out: str
-    err: str
 
 
 @pytest.fixture

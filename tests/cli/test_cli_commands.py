@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from running import Outcome
 
 from builder import TraceBuilder
-from conftest import Outcome
 from lanewise.report import Report
 from places import DATA
 
