@@ -1,0 +1,114 @@
+"""``lanewise diff``: what changed between two traces, or along several."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from lanewise.cli import options
+
+if TYPE_CHECKING:
+    from lanewise.comparison import Comparison
+    from lanewise.loading import Window
+
+__all__ = ["command"]
+
+_SUFFIXES = {".json": "json", ".md": "md", ".txt": "terminal"}
+
+
+@click.command("diff", short_help="What changed between two traces, and what noise does not let one see.")
+@click.argument("base", metavar="BASE")
+@click.argument("others", metavar="NEW...", nargs=-1, required=True)
+@click.option("--format", "form", type=click.Choice(["terminal", "json", "md"]), help="Form.  [default: terminal]")
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .json, .md or .txt decides the form.")
+@options.force_option
+@click.option("-v", "--verbose", is_flag=True, help="All groups of kernels, and figures that are the same.")
+@click.option("--limit", type=click.IntRange(0), default=8, show_default=True, help="Groups of kernels, 0 for all.")
+@click.option("--anyway", is_flag=True, help="Compare times too where the recordings differ (other GPU, flags, shapes).")
+@click.option(
+    "--fail-on",
+    "fail_on",
+    type=click.Choice(["slower", "structure"]),
+    multiple=True,
+    help="Exit 1 when a time is seen to be longer, or when what a step runs differs. May be repeated.",
+)
+@options.window_options
+@options.lang_option
+@options.quiet_option
+def command(
+    base: str,
+    others: tuple[str, ...],
+    form: str | None,
+    out: str | None,
+    force: bool,
+    verbose: bool,
+    limit: int,
+    anyway: bool,
+    fail_on: tuple[str, ...],
+    window: Window | None,
+    lang: str,
+    quiet: bool,
+) -> None:
+    """Compare the steps of BASE with those of one or more other traces.
+
+    Counts are exact and come first; times are called different only where they differ by more than the traces' own
+    steps do, and than two recordings of one program do. With several traces, a table with BASE as its first row.
+
+    \b
+    lanewise diff before.json.gz after.json.gz
+    lanewise diff main.json.gz pr.json.gz -o comment.md           for a pull request
+    lanewise diff main.json.gz pr.json.gz --fail-on structure     for CI: exit 1 when a step runs something else
+    lanewise diff naive.json.gz inplace.json.gz sdpa.json.gz      a ladder in one view
+    """
+    chosen = options.form_of(out, form, _SUFFIXES, "terminal")
+    if out is not None:
+        options.check_writable(out, force=force)
+    traces = [options.open_trace(path, quiet=quiet, lang=lang, window=window) for path in (base, *others)]
+    from lanewise.comparison import compare
+
+    comparison = compare(traces, lang, anyway=anyway)
+    options.write_text(_rendered(comparison, chosen, out, verbose, limit), out, force=force)
+    breaches = [text for what in dict.fromkeys(fail_on) for text in _breaches(comparison, what)]
+    for text in breaches:
+        click.echo(f"lanewise: {text}", err=True)
+    if breaches:
+        sys.stdout.flush()
+        sys.exit(1)
+
+
+def _rendered(comparison: Comparison, form: str, out: str | None, verbose: bool, limit: int) -> str:
+    if form == "json":
+        return comparison.to_json(indent=2) + "\n"
+    if form == "md":
+        from lanewise.rendering import diff_markdown
+
+        return diff_markdown.render(comparison, verbose=verbose, limit=limit)
+    from lanewise.rendering import diff_terminal
+
+    width, color = options.screen() if out is None else (80, False)
+    return diff_terminal.render(comparison, width=width, color=color, verbose=verbose, limit=limit)
+
+
+def _breaches(comparison: Comparison, what: str) -> Iterator[str]:
+    """One line for each time that is longer, or for each count and kernel that differs."""
+    from lanewise.comparison.texts import TEXTS
+    from lanewise.rendering.diff_words import figure_label, figure_rows, group_title
+
+    lang = comparison.lang
+    for pair in comparison.pairs:
+        if what == "slower":
+            for figure in pair.figures:
+                if figure.group == "time" and figure.call == "more":
+                    label, a, b, change = figure_rows([figure], lang)[0]
+                    yield TEXTS("fail-slower", lang, text=f"{label} {a} → {b} ({change})")
+            continue
+        for figure in pair.figures:
+            if figure.group == "structure" and figure.call in ("less", "more"):
+                _, a, b, _ = figure_rows([figure], lang)[0]
+                yield TEXTS("fail-structure", lang, text=f"{figure_label(figure, lang)} {a} → {b}")
+        for group in pair.kernels:
+            if group.kind != "same":
+                yield TEXTS("fail-structure", lang, text=group_title(group, lang))

@@ -1,0 +1,159 @@
+"""Whether two recordings can be compared at all: what they do not have in common, and which figures that spoils."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .document import Condition
+from .figures import TraceSide
+from .noise import LEAST_STEPS
+from .texts import TEXTS
+
+__all__ = ["conditions", "listed_pace", "pace"]
+
+# What is recorded beside the ops, and costs CPU time for every event of the program.
+_DEAR_FLAGS = ("shapes", "stacks", "modules", "memory")
+# Work that differs by less may be padding or a batch's last rows; by more, another problem is solved.
+_WORK_LISTED, _WORK_SPOILS = 0.02, 0.25
+# The same machine runs the same call at a pace that differs this much from run to run without anyone noticing.
+_PACE_LISTED = 1.25
+# Calls of one name in both traces, for their median to tell the CPU's pace, and distinct names of them.
+_PACE_CALLS, _PACE_NAMES = 3, 2
+
+
+def conditions(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> list[Condition]:
+    """All differences between two recordings, those that spoil something first."""
+    found = [
+        *_machine(base, new, lang),
+        *_flags(base, new, names, lang),
+        *_steps(base, new, names, lang),
+        *_work(base, new, names, lang),
+        *_software(base, new, lang),
+    ]
+    return sorted(found, key=lambda c: not c.spoils)
+
+
+def _machine(base: TraceSide, new: TraceSide, lang: str) -> Iterator[Condition]:
+    a, b = (_gpu(s) for s in (base, new))
+    if a and b and a != b:
+        yield Condition("gpu", TEXTS("cond-gpu", lang, a=a, b=b), ["gpu", "cpu", "time"])
+    dist_a, dist_b = base.trace.distributed, new.trace.distributed
+    if dist_a.world_size and dist_b.world_size and dist_a.world_size != dist_b.world_size:
+        yield Condition("world", TEXTS("cond-world", lang, a=dist_a.world_size, b=dist_b.world_size), ["time"])
+    elif dist_a.rank is not None and dist_b.rank is not None and dist_a.rank != dist_b.rank:
+        yield Condition("rank", TEXTS("cond-rank", lang, a=dist_a.rank, b=dist_b.rank))
+    clock_a, clock_b = (_clock(s) for s in (base, new))
+    if clock_a and clock_b and abs(clock_a - clock_b) > 0.02 * max(clock_a, clock_b):
+        yield Condition("clocks", TEXTS("cond-clocks", lang, a=round(clock_a), b=round(clock_b)), ["gpu"])
+
+
+def _gpu(side: TraceSide) -> str | None:
+    used = np.unique(side.trace.column("gpu_ops", "device"))
+    return side.trace.device(int(used[0])).name if len(used) else None
+
+
+def _clock(side: TraceSide) -> float | None:
+    """SM clock in MHz as the recorder noted it."""
+    own = side.trace.header.get("lanewise")
+    machine: Any = own.get("machine") if isinstance(own, dict) else None
+    gpus = machine.get("gpus") if isinstance(machine, dict) else None
+    first = gpus[0] if isinstance(gpus, list) and gpus and isinstance(gpus[0], dict) else {}
+    value = first.get("sm_clock_mhz")
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _flags(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
+    a, b = (set(s.trace.capabilities) & set(_DEAR_FLAGS) for s in (base, new))
+    for only, name in ((a - b, names[0]), (b - a, names[1])):
+        if only:
+            things = TEXTS("separator", lang).join(x for x in _DEAR_FLAGS if x in only)
+            yield Condition("flags", TEXTS("cond-flags", lang, things=things, name=name), ["cpu"])
+    if (base.real_ns is None) != (new.real_ns is None):
+        yield Condition("real-time", TEXTS("cond-real", lang, name=names[0] if base.real_ns else names[1]))
+
+
+def _steps(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
+    for side, name in ((base, names[0]), (new, names[1])):
+        n = len(side.ctx.steps)
+        if not n:
+            yield Condition("no-steps", TEXTS("cond-no-steps", lang, name=name), ["gpu", "cpu", "time"])
+        elif n < LEAST_STEPS:
+            spoils = ["gpu", "cpu"] if side.real_ns else ["gpu", "cpu", "time"]
+            yield Condition("few-steps", TEXTS("cond-steps", lang, name=name, count=n, least=LEAST_STEPS), spoils)
+        if side.ctx.coverage.gpu_timing == "partial":
+            yield Condition("partial", TEXTS("cond-partial", lang, name=name), ["gpu", "counts"])
+    a, b = len(base.ctx.steps), len(new.ctx.steps)
+    if a != b:
+        yield Condition("step-count", TEXTS("cond-count", lang, a=a, b=b))
+    warm_a, warm_b = (_warming(s) for s in (base, new))
+    if warm_a != warm_b:
+        yield Condition("warm-up", TEXTS("cond-warm", lang, name=names[0] if warm_a else names[1]))
+
+
+def _warming(side: TraceSide) -> bool:
+    """Whether some, but not all, recorded steps compile: a warm-up that was recorded."""
+    compiling = side.counts["compilations"] > 0
+    return bool(compiling.any() and not compiling.all())
+
+
+def _work(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
+    a, b = (_product_types(s) for s in (base, new))
+    if a and b and a != b:
+        sep = TEXTS("separator", lang)
+        yield Condition("dtype", TEXTS("cond-dtype", lang, a=sep.join(sorted(a)), b=sep.join(sorted(b))))
+    work_a, work_b = (_weight_flops(s) for s in (base, new))
+    if work_a and work_b and abs(work_b / work_a - 1) > _WORK_LISTED:
+        spoils = max(work_a, work_b) > (1 + _WORK_SPOILS) * min(work_a, work_b)
+        key = "cond-work" if spoils else "cond-work-little"
+        text = TEXTS(key, lang, ratio=f"{work_b / work_a:.2f}", new=names[1])
+        yield Condition("shapes", text, ["gpu", "cpu", "time"] if spoils else [])
+
+
+def _product_types(side: TraceSide) -> set[str]:
+    return {s.kernel.dtype for s in side.sequence.slots if s.kind in ("gemm", "conv", "attention") and s.kernel.dtype}
+
+
+def _weight_flops(side: TraceSide) -> float | None:
+    """Arithmetic of a step's products with weights (not batched: those of attention may be fused away); None where unknown."""
+    owners = {s.owner for s in side.sequence.slots if s.op in ("aten::mm", "aten::addmm", "aten::cudnn_convolution")}
+    works = [side.ctx.work(o) for o in owners if o >= 0]
+    known = [w.flops for w in works if w is not None and w.flops is not None]
+    return float(sum(known)) if known and len(known) == len(works) else None
+
+
+def _software(base: TraceSide, new: TraceSide, lang: str) -> Iterator[Condition]:
+    a, b = base.report.trace.versions, new.report.trace.versions
+    for software in [x for x in a if x in b and a[x] != b[x]]:
+        yield Condition("versions", TEXTS("cond-versions", lang, software=software, a=a[software], b=b[software]))
+
+
+def pace(base: TraceSide, new: TraceSide) -> float | None:
+    """How long the same CPU ops and calls take in the new trace against the base: the median over names, weighted by time.
+
+    A process runs all its ops faster or slower than another, and the profiler slows all of them; a change of the program
+    shows in which ops run. None where too few names are in both.
+    """
+    a, b = (_call_times(s) for s in (base, new))
+    common = sorted(a.keys() & b.keys())
+    if len(common) < _PACE_NAMES:
+        return None
+    ratios = np.array([b[n][0] / a[n][0] for n in common])
+    weight = np.array([min(a[n][1], b[n][1]) for n in common])
+    order = np.argsort(ratios)
+    half = np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)
+    return float(ratios[order][min(half, len(order) - 1)])
+
+
+def _call_times(side: TraceSide) -> dict[str, tuple[float, float]]:
+    """Median own time and sum of each name of ops and calls in the steps, waits left out; in ns."""
+    return side.own_times(_PACE_CALLS)
+
+
+def listed_pace(ratio: float | None, name: str, lang: str) -> list[Condition]:
+    """The pace as a condition, where it differs enough to matter."""
+    if ratio is None or 1 / _PACE_LISTED <= ratio <= _PACE_LISTED:
+        return []
+    return [Condition("pace", TEXTS("cond-pace", lang, ratio=f"{ratio:.2f}", new=name))]

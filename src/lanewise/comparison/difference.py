@@ -1,0 +1,234 @@
+"""From traces to their comparison: conditions first, then structure, then times as far as noise allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.errors import UsageError
+from lanewise.model.trace import Trace
+from lanewise.report import us
+from lanewise.version import __version__
+
+from . import noise
+from .comparability import conditions, listed_pace, pace
+from .compile_verdict import compile_verdict
+from .document import SCHEMA, Comparison, Condition, Figure, Pair, Side
+from .figures import COUNTS, TraceSide
+from .finding_changes import finding_changes
+from .headline import headline, needed
+from .kernel_groups import kernel_groups, one_recording
+from .texts import TEXTS
+
+__all__ = ["compare", "pair", "short_names"]
+
+Array = npt.NDArray[Any]
+
+# A part of a step's idle time below this share of it is not worth a line, and a change below it no change.
+_LEAST_IDLE = 0.05
+# Idle time that is there because the CPU is not further on: it moves with the CPU's pace.
+_PACED = tuple(f"idle_{cause}" for cause in ("profiler", "autograd", "dispatch", "python", "launch", "sync", "wait", "unknown"))
+
+
+def compare(traces: Items[Trace], lang: str = "en", *, anyway: bool = False) -> Comparison:
+    """Compare the first trace with each other.
+
+    Args:
+        traces: two or more, as `lanewise.load` gives them.
+        lang: language of the texts, ``en`` or ``ja``.
+        anyway: tell figures too that a difference of the recordings spoils.
+
+    Raises:
+        UsageError: fewer than two traces.
+    """
+    if len(traces) < 2:
+        raise UsageError("", TEXTS.message("one-trace"), TEXTS.message("one-trace-next"))
+    sides = [TraceSide(t, lang) for t in traces]
+    names = short_names([t.path for t in traces])
+    return Comparison(
+        schema=SCHEMA,
+        generator=f"lanewise {__version__}",
+        lang=lang,
+        anyway=anyway,
+        sides=[_side(s, n) for s, n in zip(sides, names, strict=True)],
+        pairs=[pair(sides[0], s, i, (names[0], names[i]), lang, anyway) for i, s in enumerate(sides) if i],
+    )
+
+
+def short_names(paths: Items[str]) -> list[str]:
+    """What tells some paths apart: the ends of their names and folders, without what all of them begin with."""
+    parts = [p.replace("\\", "/").split("/") for p in paths]
+    stems = [[*p[:-1], p[-1].removesuffix(".gz").removesuffix(".json").removesuffix(".pt.trace") or p[-1]] for p in parts]
+    for depth in range(1, 6):
+        tails = [p[-depth:] for p in stems]
+        if len({tuple(t) for t in tails}) == len(tails) and len({len(t) for t in tails}) == 1:
+            levels = [_told_apart(list(level)) for level in zip(*tails, strict=True)]
+            names = ["/".join(x for x in name if x) for name in zip(*levels, strict=True)]
+            if len(set(names)) == len(names):
+                return names
+    return [f"{p[-1]} ({i})" for i, p in enumerate(stems, 1)]
+
+
+def _told_apart(words: list[str]) -> list[str]:
+    """Some names without what all begin with, up to a separator; nothing where they are all the same."""
+    if len(set(words)) == 1:
+        return [""] * len(words)
+    same = next(i for i, letters in enumerate(zip_longest(*words)) if len(set(letters)) > 1)
+    start = words[0][:same]
+    cut = max(start.rfind(mark) for mark in "_-. ") + 1
+    return [w[cut:] for w in words] if all(len(w) > cut for w in words) else words
+
+
+def _median(values: Array | None) -> float | None:
+    return float(np.median(values)) if values is not None and len(values) else None
+
+
+def _side(side: TraceSide, name: str) -> Side:
+    report = side.report
+    figures: dict[str, float | None] = {k: _median(v) for k, v in side.counts.items()}
+    figures |= {f"{k}_us": us(_median(side.times.get(k))) for k in ("time", "wall", "gpu", "cpu")}
+    figures["real_us"] = us(side.real_ns)
+    device = next((d.name for d in report.trace.devices if any(g.device == d.index for g in report.gpu)), None)
+    return Side(
+        path=side.trace.path,
+        name=name,
+        gpu=device,
+        steps=report.step.count,
+        time_source=report.step.source,
+        recorded=report.trace.capabilities,
+        compiled=side.compiled,
+        figures=figures,
+        verdict=report.verdict.text,
+        bound=report.verdict.bound,
+        findings=[f.id for f in report.findings if not f.good],
+    )
+
+
+def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], lang: str, anyway: bool) -> Pair:
+    """The base against one other trace; `place` is its place among the sides, `names` are the short names of both."""
+    found = conditions(base, new, names, lang)
+    spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
+    paired = one_recording(base, new)
+    ratio = 1.0 if paired else pace(base, new)
+    found += listed_pace(ratio, names[1], lang)
+    groups = kernel_groups(base, new, lang, paired=paired, judge="gpu" not in spoiled)
+    counts = _counts(base, new, "counts" in spoiled)
+    times = [*_times(base, new, spoiled, paired, ratio), *_idle(base, new, spoiled, paired, ratio)]
+    structure_same = groups.structure_same and all(f.call in ("same", "not-seen", "unknown") for f in counts)
+    told = [f for f in times if f.call in ("less", "more")]
+    slower = any(g.call in ("less", "more") for g in groups.differ)
+    certain = bool(told) or slower or not structure_same
+    changes = finding_changes(base.report, new.report, certain=certain)
+    found_pair = Pair(
+        new=place,
+        headline="",
+        changed=certain,
+        structure_same=structure_same,
+        same_recording=paired,
+        pace_ratio=None if ratio is None else round(ratio, 3),
+        conditions=found,
+        figures=[*times, *counts],
+        kernels=groups.differ,
+        kernels_same=groups.same,
+        findings=changes,
+        needed=[],
+        compile=compile_verdict(base, new, groups, times, spoiled, lang),
+    )
+    return _worded(found_pair, names, lang)
+
+
+def _worded(pair: Pair, names: tuple[str, str], lang: str) -> Pair:
+    import msgspec
+
+    return msgspec.structs.replace(pair, headline=headline(pair, names, lang), needed=needed(pair, lang))
+
+
+def _counts(base: TraceSide, new: TraceSide, spoiled: bool) -> list[Figure]:
+    """Counts are exact: they differ where the ranges of the two traces' steps do not touch."""
+    out = []
+    for key in COUNTS:
+        a, b = base.counts[key], new.counts[key]
+        if not len(a) or not len(b) or not (a.any() or b.any()):
+            continue
+        x, y = float(np.median(a)), float(np.median(b))
+        if spoiled and key not in ("launches", "syncs", "ops", "regions", "compilations", "allocations"):
+            call = "withheld"
+        elif x == y:
+            call = "same"
+        else:
+            apart = b.min() > a.max() or b.max() < a.min()
+            call = "not-seen" if not apart else "more" if y > x else "less"
+        out.append(Figure(key, "structure", x, y, call))
+    return out
+
+
+def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
+    out = []
+    real = base.real_ns is not None and new.real_ns is not None
+    gpu_bound = all(s.gpu_share is not None and s.gpu_share >= GPU_BOUND for s in (base, new))
+    if real:
+        a, b = np.array([base.real_ns]), np.array([new.real_ns])
+        run = 0.0 if paired else noise.GPU_BOUND_RUN if gpu_bound else noise.CPU_RUN
+        out.append(_figure("time_us", noise.judged(a, b, run), bool({"time", "gpu"} & spoiled)))
+    for key in ("time", "wall", "gpu", "cpu"):
+        if key == "time" and real:
+            continue
+        x, y = base.times.get(key), new.times.get(key)
+        name = "time_profiled_us" if key == "time" else f"{key}_us"
+        if x is None or y is None:
+            continue
+        spoils = {"gpu"} if key == "gpu" else {"time", "gpu"} if key == "time" and gpu_bound else {"cpu", "time", "gpu"}
+        run, scale = _run(key, gpu_bound, paired, ratio)
+        out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled)))
+    return out
+
+
+# From this part of the step on the GPU explains it, as in the replay.
+GPU_BOUND = 0.92
+
+
+def _run(key: str, gpu_bound: bool, paired: bool, ratio: float | None) -> tuple[float, float]:
+    """What two runs differ by in a figure, and the pace by which the base is scaled first."""
+    if paired:
+        return 0.0, 1.0
+    if key == "gpu":
+        return noise.BUSY_RUN, 1.0
+    if key == "time" and gpu_bound:
+        return noise.GPU_BOUND_RUN, 1.0
+    return (noise.PROFILED_CPU_RUN, 1.0) if ratio is None else (noise.CPU_PACED_RUN, ratio)
+
+
+def _figure(name: str, judgement: noise.Judgement, withheld: bool, group: str = "time") -> Figure:
+    call = "withheld" if withheld else judgement.call
+    margin = None if withheld else judgement.margin_ratio
+    return Figure(name, group, us(judgement.base), us(judgement.new), call, margin)
+
+
+def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
+    """Idle time by cause, as recorded; causes that are a small part of the step in both are left out."""
+    out: list[Figure] = []
+    if not base.idle or not new.idle:
+        return out
+    steps = [float(np.median(s.times["time"])) for s in (base, new)]
+    for cause in base.idle.keys() | new.idle.keys():
+        a, b = (s.idle.get(cause, np.zeros(1)) for s in (base, new))
+        if max(float(np.median(a)) / steps[0], float(np.median(b)) / steps[1]) < _LEAST_IDLE:
+            continue
+        least = _LEAST_IDLE * max(steps)
+        if cause in _PACED:
+            # What the GPU waits for the CPU moves by as much as the CPU's work does, however little there is of it.
+            cpu = float(np.median(base.times["cpu"]))
+            drift = noise.PROFILED_CPU_RUN if ratio is None else abs(ratio - 1) + noise.CPU_PACED_RUN * max(ratio, 1.0)
+            least = max(least, 0.0 if paired else cpu * drift)
+        judgement = noise.judged(a, b, 0.0 if paired else noise.CPU_RUN, least=least)
+        out.append(_figure(f"{cause}_us", judgement, bool({"cpu", "gpu", "time"} & spoiled), "idle"))
+    return sorted(out, key=lambda f: -max(f.base or 0.0, f.new or 0.0))
+
+
+def spoiling(found: Items[Condition]) -> set[str]:
+    """Figures that some conditions spoil."""
+    return {s for c in found for s in c.spoils}

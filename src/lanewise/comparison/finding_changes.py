@@ -1,0 +1,64 @@
+"""Findings that one trace has and the other has not."""
+
+from __future__ import annotations
+
+from lanewise.report import Finding, Report
+
+from .document import FindingChange
+
+__all__ = ["finding_changes"]
+
+# Symptoms that follow from what else runs, and that come and go with the CPU's pace.
+_GENERAL = frozenset(
+    {"launch-bound", "python-overhead", "profiler-overhead", "cold-start", "outlier-step", "gc-pause", "incomplete-trace"}
+)
+# A finding in both has become smaller when less than half of its price is left, and that is worth mentioning.
+_HALF, _LEAST_SHARE = 0.5, 0.05
+
+
+def finding_changes(base: Report, new: Report, *, certain: bool) -> list[FindingChange]:
+    """Findings lost and gained, smaller and larger; the dearest first, general symptoms last.
+
+    Args:
+        base, new: the reports.
+        certain: whether a difference of structure or of times is behind them.
+    """
+    a, b = _by_id(base), _by_id(new)
+    out = []
+    for rule in [*a, *(r for r in b if r not in a)]:
+        change = _change(a.get(rule), b.get(rule))
+        if change is None:
+            continue
+        dearer = (b if change in ("gained", "larger") else a)[rule]
+        out.append(
+            FindingChange(
+                id=rule,
+                change=change,
+                title=dearer.title,
+                base_ratio=a[rule].share_ratio if rule in a else None,
+                new_ratio=b[rule].share_ratio if rule in b else None,
+                certain=certain,
+                general=rule in _GENERAL,
+            )
+        )
+    return sorted(out, key=lambda c: (c.general, -max(c.base_ratio or 0.0, c.new_ratio or 0.0)))
+
+
+def _by_id(report: Report) -> dict[str, Finding]:
+    """The dearest finding of each rule; good news is none."""
+    out: dict[str, Finding] = {}
+    for finding in report.findings:
+        if not finding.good and (finding.id not in out or (finding.share_ratio or 0) > (out[finding.id].share_ratio or 0)):
+            out[finding.id] = finding
+    return out
+
+
+def _change(a: Finding | None, b: Finding | None) -> str | None:
+    if b is None:
+        return "lost"
+    if a is None:
+        return "gained"
+    old, now = a.share_ratio or 0.0, b.share_ratio or 0.0
+    if max(old, now) < _LEAST_SHARE:
+        return None
+    return "smaller" if now < _HALF * old else "larger" if old < _HALF * now else None

@@ -1,0 +1,105 @@
+"""The first sentences of a comparison, and what would be needed to see more."""
+
+from __future__ import annotations
+
+from lanewise import units
+
+from .document import Figure, KernelGroup, Pair
+from .texts import TEXTS
+
+__all__ = ["headline", "needed", "step_figure"]
+
+_MOST_COUNTS = 3
+# A kernel's own time is worth the headline where what runs is the same.
+_MOST_KERNELS = 2
+
+
+def step_figure(pair: Pair) -> Figure | None:
+    """The step's time: outside the profiler where both have it."""
+    return next((f for f in pair.figures if f.id in ("time_us", "time_profiled_us")), None)
+
+
+def headline(pair: Pair, names: tuple[str, str], lang: str) -> str:
+    """What matters most, in a few sentences."""
+    if not pair.changed and not any(f.call == "withheld" for f in pair.figures):
+        return TEXTS("nothing", lang)
+    parts = [_time(pair, names, lang), *_what(pair, lang)]
+    return _sentences([p for p in parts if p], lang)
+
+
+def _sentences(parts: list[str], lang: str) -> str:
+    return ("" if lang == "ja" else " ").join(parts)
+
+
+def _duration(us: float | None, lang: str) -> str:
+    return units.duration(None if us is None else us * 1000, lang)
+
+
+def signed_percent(a: float | None, b: float | None, lang: str) -> str:
+    """The change from a to b as a percentage with its sign; a factor where it is large."""
+    if a is None or b is None or not a:
+        return units.unknown(lang)
+    if b and b / a >= 3:
+        return f"{b / a:.1f}×"
+    return ("+" if b > a else "−") + units.percent(abs(b / a - 1), lang)
+
+
+def _time(pair: Pair, names: tuple[str, str], lang: str) -> str:
+    step = step_figure(pair)
+    if step is None or step.call == "unknown":
+        return TEXTS("time-unknown", lang)
+    if step.call == "withheld":
+        return TEXTS("time-withheld", lang)
+    a, b = _duration(step.base, lang), _duration(step.new, lang)
+    if step.call == "not-seen":
+        margin = units.percent(step.margin_ratio, lang)
+        return TEXTS("time-not-seen", lang, a=a, b=b, margin=margin)
+    ratio = signed_percent(step.base, step.new, lang)
+    if step.id == "time_profiled_us":
+        ratio = f"{ratio}{TEXTS('separator', lang)}{TEXTS('time-profiled', lang)}"
+    return TEXTS("faster" if step.call == "less" else "slower", lang, new=names[1], a=a, b=b, ratio=ratio)
+
+
+def _what(pair: Pair, lang: str) -> list[str]:
+    out = []
+    gpu = next((f for f in pair.figures if f.id == "gpu_us"), None)
+    step = step_figure(pair)
+    if gpu is not None and gpu.call in ("less", "more") and (step is None or step.call == "not-seen"):
+        out.append(TEXTS(f"gpu-{gpu.call}", lang, a=_duration(gpu.base, lang), b=_duration(gpu.new, lang)))
+    if pair.structure_same:
+        out.append(TEXTS("structure-same", lang))
+        called = [g for g in pair.kernels if g.kind == "same" and g.call in ("less", "more")]
+        out += [_kernel(g, lang) for g in called[:_MOST_KERNELS]]
+    else:
+        moved = [f for f in pair.figures if f.group == "structure" and f.call in ("less", "more")]
+        texts = [
+            TEXTS("count-of", lang, name=TEXTS(f"fig-{f.id}", lang), a=_number(f.base), b=_number(f.new))
+            for f in moved[:_MOST_COUNTS]
+        ]
+        if texts:
+            out.append(TEXTS("structure-differs", lang, what=TEXTS("separator", lang).join(texts)))
+    return out
+
+
+def _kernel(group: KernelGroup, lang: str) -> str:
+    key = "kernel-longer" if group.call == "more" else "kernel-shorter"
+    ratio = units.percent(abs(group.new_us / group.base_us - 1) if group.base_us else None, lang)
+    a, b = _duration(group.base_us, lang), _duration(group.new_us, lang)
+    return TEXTS(key, lang, label=group.base[0].label, ratio=ratio, a=a, b=b)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else units.count(int(value)) if value == int(value) else f"{value:.1f}"
+
+
+def needed(pair: Pair, lang: str) -> list[str]:
+    """What would make smaller differences visible, where none was seen."""
+    step = step_figure(pair)
+    if step is None or step.call != "not-seen" or pair.same_recording:
+        return []
+    out = []
+    if step.id == "time_profiled_us":
+        out.append(TEXTS("need-real", lang, margin=units.percent(0.40, lang)))
+    if step.margin_ratio is not None and step.margin_ratio > 0.1:
+        out.append(TEXTS("need-same-process", lang))
+    return out

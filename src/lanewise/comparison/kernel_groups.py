@@ -1,0 +1,162 @@
+"""Groups of GPU ops that stand for one another in two traces, with their times judged."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lanewise.report import us
+
+from .document import KernelGroup, KernelPart
+from .figures import TraceSide
+from .noise import MEMORY_RUN, PRODUCT_RUN, Judgement, judged
+from .pairing import Match, aligned, grouped, names_of, products
+from .sequence import Slot
+
+__all__ = ["Groups", "kernel_groups", "one_recording"]
+
+Array = npt.NDArray[Any]
+
+# Kernels' times are kept to 32 ns (CUPTI on an H200), and the shortest ones jitter by a few of these.
+_TICK_NS = 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """All groups of a step.
+
+    Attributes:
+        differ: those that differ in name, in number, or in time beyond the margin; the largest difference first.
+        same: GPU ops that are the same and take the same time.
+        structure_same: whether all of them are pairs of one name.
+        absorbed: (ops of the base, kernel of the new trace) where a product took ops into its epilogue.
+    """
+
+    differ: list[KernelGroup]
+    same: int
+    structure_same: bool
+
+
+def one_recording(base: TraceSide, new: TraceSide) -> bool:
+    """Whether two files are of one recording: most CPU ops and calls, in order, took the same time to the nanosecond.
+
+    Two runs never do; a file that was cut, edited or written again does.
+    """
+    a, b = (s.trace.dur[s.trace.rows("cpu_op", "cuda_runtime", "cuda_driver")] for s in (base, new))
+    n = min(len(a), len(b))
+    return bool(n >= 8 and len(a) == len(b) and float(np.mean(a == b)) > 0.5)
+
+
+def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, judge: bool) -> Groups:
+    """Pair the usual steps' GPU ops.
+
+    Args:
+        base, new: the traces.
+        lang: language of the labels.
+        paired: whether both are one recording.
+        judge: whether times may be told at all.
+    """
+    a, b = base.sequence, new.sequence
+    matches = grouped(aligned(a.slots, b.slots), a.slots, b.slots)
+    folded: dict[tuple[Any, ...], list[Match]] = defaultdict(list)
+    for match in matches:
+        folded[_key(match, a.slots, b.slots)].append(match)
+    differ: list[KernelGroup] = []
+    same = 0
+    structure_same = True
+    for found in folded.values():
+        group = _group(base, new, found, lang, paired)
+        if not judge:
+            group = _untold(group)
+        structure_same &= group.kind == "same"
+        if group.kind == "same" and group.call in ("not-seen", "withheld"):
+            same += group.times
+        else:
+            differ.append(group)
+    differ.sort(key=lambda g: (-abs(g.new_us - g.base_us), g.kind))
+    return Groups(differ, same, structure_same)
+
+
+def _untold(group: KernelGroup) -> KernelGroup:
+    import msgspec
+
+    return msgspec.structs.replace(group, call="withheld", margin_ratio=None)
+
+
+def _key(match: Match, base: list[Slot], new: list[Slot]) -> tuple[Any, ...]:
+    return (tuple(base[i].name for i in match.base), tuple(new[j].name for j in match.new))
+
+
+def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paired: bool) -> KernelGroup:
+    a, b = base.sequence, new.sequence
+    left = [i for m in found for i in m.base]
+    right = [j for m in found for j in m.new]
+    ns_a = a.ns[:, left].sum(axis=1) if left else np.zeros(1)
+    ns_b = b.ns[:, right].sum(axis=1) if right else np.zeros(1)
+    verdict = _judged(ns_a, ns_b, [a.slots[i] for i in left], [b.slots[j] for j in right], paired)
+    first = found[0]
+    slots = [a.slots[i] for i in first.base] + [b.slots[j] for j in first.new]
+    return KernelGroup(
+        kind=_kind(first, a.slots, b.slots),
+        times=len(found),
+        base=_parts(first.base, a.slots, lang),
+        new=_parts(first.new, b.slots, lang),
+        base_us=us(_sum_of_medians(a.ns, left)) or 0.0,
+        new_us=us(_sum_of_medians(b.ns, right)) or 0.0,
+        call=verdict.call,
+        margin_ratio=verdict.margin_ratio,
+        base_bytes=_bytes(base, left),
+        new_bytes=_bytes(new, right),
+        place=next((s.place for s in slots if s.place), None),
+    )
+
+
+def _sum_of_medians(ns: Array, places: list[int]) -> float:
+    return float(np.median(ns[:, places], axis=0).sum()) if places else 0.0
+
+
+def _judged(a: Array, b: Array, left: list[Slot], right: list[Slot], paired: bool) -> Judgement:
+    """Times of a group; what two runs differ by is that of its ops, the larger where they differ."""
+    if not left or not right:
+        # What is gone or new is exact; its time needs no margin.
+        return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
+    slots = left + right
+    run = PRODUCT_RUN if all(products(s) for s in slots) else MEMORY_RUN
+    return judged(a, b, run, paired=paired, least=0.0 if paired else _TICK_NS * max(len(left), len(right)))
+
+
+def _kind(match: Match, base: list[Slot], new: list[Slot]) -> str:
+    n, m = len(match.base), len(match.new)
+    if not m:
+        return "removed"
+    if not n:
+        return "added"
+    if n == m == 1:
+        return "same" if base[match.base[0]].name == new[match.new[0]].name else "replaced"
+    epilogue = any(products(new[j]) for j in match.new) and any(products(base[i]) for i in match.base)
+    if epilogue and n > 1 and sum(products(new[j]) for j in match.new) == 1:
+        return "epilogue"
+    return "fused" if n > m else "split" if n < m else "changed"
+
+
+def _parts(places: list[int], slots: list[Slot], lang: str) -> list[KernelPart]:
+    return [
+        KernelPart(s.name, s.kernel.label(lang) if s.kernel.kind else s.name[:40], s.op, n) for s, n in names_of(places, slots)
+    ]
+
+
+def _bytes(side: TraceSide, places: list[int]) -> int | None:
+    """Least traffic of the ops that launched some GPU ops, each once; None where one is not known."""
+    slots = [side.sequence.slots[i] for i in places]
+    total = sum(s.bytes for s in slots if s.bytes is not None)
+    owners = {s.owner for s in slots if s.bytes is None and s.kind != "memset"}
+    for owner in owners:
+        work = side.ctx.work(owner) if owner >= 0 else None
+        if work is None or work.bytes is None:
+            return None
+        total += work.bytes
+    return total if places else 0

@@ -1,0 +1,111 @@
+"""When a difference is one: what the steps of the two traces vary by themselves, and what recordings vary between runs.
+
+Medians over steps, spread as the median absolute deviation: one outlier step never decides. To that comes what no single
+recording shows: the same program recorded again, in another process, is a little faster or slower as a whole. The allowances
+below were measured on 60 pairs of recordings of one program each, in several processes (16 traces on one H200, torch 2.11, a
+GPU-bound MLP and a CPU-bound training step).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "BUSY_RUN",
+    "CPU_PACED_RUN",
+    "CPU_RUN",
+    "GPU_BOUND_RUN",
+    "LEAST_STEPS",
+    "MEMORY_RUN",
+    "PRODUCT_RUN",
+    "PROFILED_CPU_RUN",
+    "Judgement",
+    "judged",
+]
+
+Array = npt.NDArray[Any]
+
+# Kernels of products (GEMM, convolution, attention): at most 1.8 % between two recordings.
+PRODUCT_RUN = 0.025
+# All other kernels: up to 10.7 %, since what the L2 cache still holds depends on how the launches happen to follow one another.
+MEMORY_RUN = 0.12
+# GPU busy time of a step: at most 2.6 %.
+BUSY_RUN = 0.04
+# Step time where the GPU works in at least 92 % of it in both: at most 3.9 %.
+GPU_BOUND_RUN = 0.06
+# Step time outside the profiler where the CPU is the limit: up to 33 %.
+CPU_RUN = 0.40
+# CPU time under the profiler: up to 208 %; against the pace of the same calls in both traces: at most 19 %.
+CPU_PACED_RUN = 0.30
+PROFILED_CPU_RUN = 2.20
+# With fewer steps than this a single odd one decides.
+LEAST_STEPS = 3
+# Standard errors that a difference must exceed: with some twenty figures a pair, 3 would raise one false alarm in 20 pairs.
+_ERRORS = 3.5
+# Of a median against a mean's standard error, for normal noise: sqrt(pi / 2).
+_MEDIAN_ERROR = math.sqrt(math.pi / 2)
+_MAD_TO_SIGMA = 1.4826
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said about two sets of values.
+
+    Attributes:
+        base, new: medians.
+        call: ``less``, ``more`` or ``not-seen``.
+        margin: what the difference had to exceed, in the values' unit.
+    """
+
+    base: float
+    new: float
+    call: str
+    margin: float
+
+    @property
+    def margin_ratio(self) -> float | None:
+        """The margin as a part of the base, or of the new value where the base is 0."""
+        whole = self.base or self.new
+        return round(self.margin / whole, 4) if whole else None
+
+
+def judged(base: Array, new: Array, run: float, *, pace: float = 1.0, paired: bool = False, least: float = 0.0) -> Judgement:
+    """Compare two sets of values, one a step.
+
+    Args:
+        base, new: values of the steps, at least one each.
+        run: what two runs of one program differ by, as a part of the larger value (above 1: a factor of 1 + run).
+        pace: the new trace's whole pace against the base's, by which the base is scaled first.
+        paired: the values belong together one by one (two files of one recording), so that only their differences vary.
+        least: a difference below this is not called.
+    """
+    base, new = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
+    a, b = float(np.median(base)), float(np.median(new))
+    if paired and len(base) == len(new):
+        moved = new - base
+        shift = float(np.median(moved))
+        margin = max(_ERRORS * standard_error(moved), least)
+        return Judgement(a, b, _called(shift, margin), margin)
+    expected = a * pace
+    # A factor, so that half as long is as far as twice as long.
+    allowed = expected * run if b >= expected else expected - expected / (1 + run)
+    error = math.hypot(standard_error(base) * pace, standard_error(new))
+    margin = max(allowed + _ERRORS * error, least)
+    return Judgement(a, b, _called(b - expected, margin), margin)
+
+
+def _called(shift: float, margin: float) -> str:
+    return "not-seen" if abs(shift) <= margin else "more" if shift > 0 else "less"
+
+
+def standard_error(values: Array) -> float:
+    """Standard error of the median of some values, from their median absolute deviation; 0 for a single one."""
+    if len(values) < 2:
+        return 0.0
+    mad = float(np.median(np.abs(values - np.median(values))))
+    return _MEDIAN_ERROR * _MAD_TO_SIGMA * mad / math.sqrt(len(values))

@@ -1,0 +1,251 @@
+"""Which GPU ops of one step stand for which of another: by name and order, else by what launched them and where.
+
+Two sequences are aligned as texts are (Needleman and Wunsch, J. Mol. Biol. 48, 1970): each pair of ops has a likeness, a gap
+costs a little, and the alignment of the largest sum is taken. What stays without a partner between two pairs is one *gap* of
+some ops of the base and some of the new trace: a fused kernel in place of three, a copy that is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .sequence import Slot
+
+__all__ = ["Match", "aligned", "grouped", "names_of", "products"]
+
+Array = npt.NDArray[Any]
+
+_PRODUCTS = frozenset({"gemm", "gemv", "conv", "attention", "moe", "rnn", "collective"})
+_HELPERS = frozenset({"gemm-aux", "conv-aux"})
+_DRIVER = ("memset", "memcpy-dtod", "memcpy-htod", "memcpy-dtoh", "memcpy-ptop")
+# Pointwise work: what a compiler fuses, and what goes into the epilogue of a product.
+_POINTWISE = frozenset(
+    {"elementwise", "cast-copy", "fused-pointwise", "fused-reduction", "reduction", "norm", "softmax", "random", "fill"}
+    | {"transpose-layout", "memcpy-dtod", "rope", "index", "loss", "embedding"}
+)
+# Likeness: the name says most; a memset or a copy is much like another, so that it must not hold a place against a GEMM.
+_SAME_NAME, _SAME_DRIVER, _SAME_KIND, _SAME_OP, _SAME_CALL, _SAME_PLACE = 12, 4, 5, 3, 2, 3
+_GAP = 1
+_NEVER = -1_000_000
+# Cells of the alignment's table: 16 million are 64 MB and a quarter of a second. Longer steps are aligned without order.
+_MOST_CELLS = 16_000_000
+
+
+@dataclass(slots=True)
+class Match:
+    """Some ops of the base (places in its sequence) and some of the new trace that stand for each other."""
+
+    base: list[int] = field(default_factory=list)
+    new: list[int] = field(default_factory=list)
+
+
+def products(slot: Slot) -> bool:
+    """Whether a GPU op is a product: a GEMM, a convolution, attention."""
+    return slot.kind in _PRODUCTS
+
+
+def aligned(base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Pairs of one op each, and between them the gaps, in order."""
+    left = _common(base, new)
+    right = _common(base[left:][::-1], new[left:][::-1])
+    out = [Match([i], [i]) for i in range(left)]
+    a, b = base[left : len(base) - right], new[left : len(new) - right]
+    inner = _by_order(a, b) if len(a) * len(b) <= _MOST_CELLS else _by_name(a, b)
+    out += [Match([i + left for i in m.base], [j + left for j in m.new]) for m in inner]
+    out += [Match([len(base) - k], [len(new) - k]) for k in range(right, 0, -1)]
+    return _moved(out, base, new)
+
+
+def _common(a: list[Slot], b: list[Slot]) -> int:
+    """How many ops at the beginning are the same."""
+    n = 0
+    for x, y in zip(a, b, strict=False):
+        if x.name != y.name or x.op != y.op:
+            break
+        n += 1
+    return n
+
+
+def _by_order(base: list[Slot], new: list[Slot]) -> list[Match]:
+    if not base or not new:
+        return [Match(list(range(len(base))), list(range(len(new))))] if base or new else []
+    tokens_a, code_a = _tokens(base)
+    tokens_b, code_b = _tokens(new)
+    likeness = _likeness(tokens_a, tokens_b)[code_a][:, code_b]
+    n, m = likeness.shape
+    best = np.zeros((n + 1, m + 1), dtype=np.int32)
+    ramp = np.arange(m + 1, dtype=np.int32) * _GAP
+    best[0] = -ramp
+    best[1:, 0] = -_GAP * np.arange(1, n + 1)
+    for i in range(n):
+        row = best[i] - _GAP
+        row[1:] = np.maximum(row[1:], best[i, :-1] + likeness[i])
+        # Gaps in the new trace: the best of all cells to the left, less a gap for each step.
+        best[i + 1] = np.maximum.accumulate(row + ramp) - ramp
+    return _traced(best, likeness)
+
+
+def _traced(best: Array, likeness: Array) -> list[Match]:
+    """The alignment behind a table of best sums, from its end."""
+    i, j = likeness.shape
+    out: list[Match] = []
+    gap = Match()
+    while i or j:
+        if i and j and best[i, j] == best[i - 1, j - 1] + likeness[i - 1, j - 1]:
+            if gap.base or gap.new:
+                out.append(gap)
+                gap = Match()
+            i, j = i - 1, j - 1
+            out.append(Match([i], [j]))
+        elif i and best[i, j] == best[i - 1, j] - _GAP:
+            i -= 1
+            gap.base.insert(0, i)
+        else:
+            j -= 1
+            gap.new.insert(0, j)
+    if gap.base or gap.new:
+        out.append(gap)
+    return out[::-1]
+
+
+def _tokens(slots: list[Slot]) -> tuple[list[Slot], Array]:
+    """Distinct ops as far as likeness goes, and the number of each."""
+    numbers: dict[tuple[Any, ...], int] = {}
+    tokens: list[Slot] = []
+    code = []
+    for slot in slots:
+        key = (slot.name, slot.op, slot.called, slot.place)
+        if key not in numbers:
+            numbers[key] = len(tokens)
+            tokens.append(slot)
+        code.append(numbers[key])
+    return tokens, np.array(code, dtype=np.int64)
+
+
+def _likeness(a: list[Slot], b: list[Slot]) -> Array:
+    """int32 (a, b): how much a pair of ops is worth; far below 0 where they cannot stand for each other."""
+
+    def same(key: str) -> Array:
+        x = np.array([getattr(s, key) or f"<{i}" for i, s in enumerate(a)], dtype=object)
+        y = np.array([getattr(s, key) or f">{i}" for i, s in enumerate(b)], dtype=object)
+        return np.asarray(x[:, None] == y[None, :], dtype=np.bool_)
+
+    name, kind, op, call, place = (same(k) for k in ("name", "kind", "op", "called", "place"))
+    driver = np.array([s.kind in _DRIVER for s in a], dtype=np.bool_)[:, None]
+    product = np.array([s.kind in _PRODUCTS or s.kind in _HELPERS for s in a], dtype=np.bool_)[:, None]
+    # Kernels of other names stand for each other when they do the same kind of thing for the same op, products whoever calls.
+    alike = kind & (op | call | product | driver)
+    out = np.where(name, np.where(driver, _SAME_DRIVER, _SAME_NAME), np.where(alike, _SAME_KIND, _NEVER))
+    out = out + _SAME_OP * op + _SAME_CALL * call + _SAME_PLACE * place
+    return out.astype(np.int32)
+
+
+def _by_name(base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Pairs by name alone, the first with the first; what is left over is one gap."""
+    return _moved([Match(list(range(len(base))), list(range(len(new))))], base, new)
+
+
+def _moved(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Ops of one name that stayed without a partner in two places are the same op, moved."""
+    gaps = [m for m in matches if len(m.base) != 1 or len(m.new) != 1]
+    waiting: dict[tuple[str, str | None], list[tuple[Match, int]]] = defaultdict(list)
+    for m in gaps:
+        for j in m.new:
+            waiting[new[j].name, new[j].op].append((m, j))
+    found: list[Match] = []
+    for m in gaps:
+        for i in list(m.base):
+            there = waiting[base[i].name, base[i].op]
+            if there:
+                home, j = there.pop(0)
+                m.base.remove(i)
+                home.new.remove(j)
+                found.append(Match([i], [j]))
+    return [m for m in matches if m.base or m.new] + found
+
+
+def grouped(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Matches with what was absorbed put where it went: pointwise ops into a fused kernel or into a product's epilogue."""
+    out: list[Match] = []
+    loose: list[Match] = []  # gaps of the base alone, not yet given to anything
+    for match in matches:
+        if not match.new:
+            pointwise = [i for i in match.base if base[i].kind in _POINTWISE]
+            if pointwise:
+                loose.append(match)
+            out.append(match)
+            continue
+        if len(match.base) == len(match.new) == 1 and base[match.base[0]].name == new[match.new[0]].name:
+            out.append(match)
+            continue
+        if any(_absorbs(new[j]) for j in match.new):
+            for gone in [g for g in loose if _near(g, match, base, new)]:
+                _take(gone, match, base)
+            loose = [g for g in loose if g.base]
+        out.append(match)
+    return _epilogues([m for m in out if m.base or m.new], base, new)
+
+
+def _absorbs(slot: Slot) -> bool:
+    """Whether a kernel may do what several did: all but the driver's own work and plain products."""
+    return slot.kind not in _DRIVER and slot.kind not in _HELPERS and slot.kind not in ("gemm", "gemv", "conv")
+
+
+def _near(gone: Match, match: Match, base: list[Slot], new: list[Slot]) -> bool:
+    """Whether removed ops belong to a kernel: it names one of them, or it is the next new kernel of the same place."""
+    words = {w for j in match.new for w in _words(new[j])}
+    named = any(words & _words(base[i]) for i in gone.base)
+    places = {base[i].place for i in gone.base} | {new[j].place for j in match.new}
+    first = min(match.base, default=None)
+    # Ten ops further on it is another layer.
+    distance = 0 if first is None else first - max(gone.base)
+    return distance <= 10 and (named or (len(places) == 1 and not any(new[j].kernel.fused_ops for j in match.new)))
+
+
+def _words(slot: Slot) -> set[str]:
+    """The operations that a kernel is known to do."""
+    kernel = slot.kernel
+    found = {w for w in (*kernel.fused_ops, kernel.op or "") if w}
+    if slot.op and slot.op.startswith("aten::"):
+        found.add(slot.op.removeprefix("aten::").rstrip("_"))
+    return {w.strip("_") for w in found}
+
+
+def _take(gone: Match, match: Match, base: list[Slot]) -> None:
+    taken = [i for i in gone.base if base[i].kind in _POINTWISE]
+    match.base[:0] = taken
+    gone.base[:] = [i for i in gone.base if i not in taken]
+
+
+def _epilogues(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Give a product whose epilogue grew the op that it absorbed, and the copy that seeds its result."""
+    for k, match in enumerate(matches):
+        if len(match.base) != 1 or len(match.new) != 1:
+            continue
+        old, now = base[match.base[0]], new[match.new[0]]
+        if old.kind != "gemm" or now.kind != "gemm":
+            continue
+        added = set((now.kernel.epilogue or "none").split("+")) - set((old.kernel.epilogue or "none").split("+")) - {"none"}
+        if not added:
+            continue
+        after = next((m for m in matches[k + 1 : k + 4] if m.base and not m.new and _words(base[m.base[0]]) & added), None)
+        before = next((m for m in reversed(matches[max(0, k - 3) : k]) if m.new and not m.base), None)
+        if after is not None:
+            match.base.append(after.base.pop(0))
+            if before is not None and new[before.new[-1]].kind in ("memcpy-dtod", "cast-copy") and "add" in added:
+                match.new.insert(0, before.new.pop())
+    return [m for m in matches if m.base or m.new]
+
+
+def names_of(places: list[int], slots: list[Slot]) -> list[tuple[Slot, int]]:
+    """Distinct ops of a match in order, each with its number."""
+    counts = Counter(slots[i].name for i in places)
+    seen: dict[str, Slot] = {}
+    for i in places:
+        seen.setdefault(slots[i].name, slots[i])
+    return [(slot, counts[name]) for name, slot in seen.items()]

@@ -1,0 +1,112 @@
+"""A comparison as Markdown: it fits a comment on a pull request."""
+
+from __future__ import annotations
+
+from lanewise import units
+from lanewise.comparison.document import Comparison, CompileVerdict, Pair
+from lanewise.comparison.texts import TEXTS
+
+from .diff_words import certain_findings, figure_rows, finding_text, group_numbers, group_title, ladder_rows, shared_counts
+from .markdown import _code, _table
+from .page import us_text
+
+__all__ = ["render"]
+
+
+def render(comparison: Comparison, *, verbose: bool = False, limit: int = 8) -> str:
+    """The comparison as Markdown.
+
+    Args:
+        comparison: the document; its language is the text's.
+        verbose: all groups of kernels.
+        limit: groups of kernels, unless `verbose`; 0 for all.
+    """
+    parts = _many(comparison) if len(comparison.pairs) > 1 else []
+    for pair in comparison.pairs:
+        parts += _pair(comparison, pair, None if verbose or not limit else limit, len(comparison.pairs) > 1)
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _heading(key: str, lang: str, level: int = 3) -> str:
+    title = TEXTS(key, lang)
+    if title.isascii():  # headings of a terminal are in capitals
+        title = " ".join(word if word in ("GPU", "CPU") else word.lower() for word in title.replace(",", " ,").split())
+        title = title.replace(" ,", ",")
+    return f"{'#' * level} {title[:1].upper()}{title[1:]}"
+
+
+def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> list[str]:
+    lang = comparison.lang
+    base, new = comparison.sides[0].name, comparison.sides[pair.new].name
+    out = [f"## {_code(base)} → {_code(new)}", f"**{pair.headline}**", _compile(pair.compile, lang)]
+    if pair.conditions:
+        lines = [f"- {'⚠ ' if c.spoils else ''}{c.text}" for c in pair.conditions]
+        out.append(_heading("h-conditions", lang) + "\n\n" + "\n".join(lines))
+    if not many:
+        out += _figures(pair, lang)
+    out += [_kernels(pair, lang, limit), _findings(pair, lang)]
+    if not many:
+        out.append(_layers(pair.compile, lang))
+    if pair.needed:
+        out.append(_heading("h-needed", lang) + "\n\n" + "\n".join(f"- {x}" for x in pair.needed))
+    return out
+
+
+def _figures(pair: Pair, lang: str) -> list[str]:
+    out = []
+    heads = [TEXTS(f"col-{k}", lang) for k in ("figure", "base", "new", "change")]
+    for group, key in (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle")):
+        figures = [f for f in pair.figures if f.group == group]
+        table = _table(heads, figure_rows([f for f in figures if f.call != "same"], lang))
+        same = shared_counts(figures, lang)
+        body = "\n\n".join(x for x in (table, same) if x)
+        if body:
+            out.append(_heading(key, lang) + "\n\n" + body)
+    return out
+
+
+def _kernels(pair: Pair, lang: str, limit: int | None) -> str:
+    if not pair.kernels:
+        return ""
+    lines = []
+    for group in pair.kernels[:limit]:
+        numbers = group_numbers(group, lang)
+        lines.append(f"- {group_title(group, lang)}{': ' + numbers if numbers else ''}")
+    rest = len(pair.kernels) - len(lines)
+    if rest > 0:
+        lines.append(f"- {TEXTS('more-groups', lang, count=units.count(rest))}")
+    if pair.kernels_same:
+        lines += ["", TEXTS("kernels-same", lang, count=units.count(pair.kernels_same))]
+    return _heading("h-kernels", lang) + "\n\n" + "\n".join(lines)
+
+
+def _findings(pair: Pair, lang: str) -> str:
+    sure, perhaps = certain_findings(pair)
+    lines = [f"- {'✅' if c.change in ('lost', 'smaller') else '❌'} {finding_text(c, lang)}: {c.title}" for c in sure]
+    if perhaps:
+        ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
+        lines.append(f"- {TEXTS('maybe-noise', lang, ids=ids)}")
+    return _heading("h-findings", lang) + "\n\n" + "\n".join(lines) if lines else ""
+
+
+def _compile(verdict: CompileVerdict | None, lang: str) -> str:
+    if verdict is None:
+        return ""
+    return "\n".join([_heading("h-compile", lang), "", f"**{verdict.text}**", "", *(f"- {x}" for x in verdict.facts)])
+
+
+def _layers(verdict: CompileVerdict | None, lang: str) -> str:
+    if verdict is None or not verdict.layers:
+        return ""
+    rows = [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang)] for x in verdict.layers]
+    table = _table([TEXTS(f"col-{k}", lang) for k in ("layer", "base", "new")], rows)
+    return _heading("h-layers", lang) + "\n\n" + table
+
+
+def _many(comparison: Comparison) -> list[str]:
+    lang = comparison.lang
+    heads = [TEXTS("col-trace", lang), TEXTS("col-kernels", lang), TEXTS("fig-launches", lang)]
+    heads += [TEXTS(f"col-{k}", lang) for k in ("copies", "syncs", "gpu", "cpu", "time")]
+    title = TEXTS("title-many", lang, base=_code(comparison.sides[0].name), count=len(comparison.pairs))
+    rows = [[_code(row[0]), *row[1:]] for row in ladder_rows(comparison, lang)]
+    return [f"# {title}", _table(heads, rows)]

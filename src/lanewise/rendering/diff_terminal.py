@@ -1,0 +1,185 @@
+"""A comparison for a terminal."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from lanewise import units
+from lanewise.comparison.document import Comparison, CompileVerdict, Pair
+from lanewise.comparison.texts import TEXTS
+
+from .diff_words import (
+    certain_findings,
+    figure_rows,
+    finding_text,
+    group_numbers,
+    group_title,
+    ladder_rows,
+    shared_counts,
+)
+from .layout import Column, columns, printed
+from .page import Page, us_text
+
+__all__ = ["render"]
+
+_CALL_STYLE = {"less": "green", "more": "red"}
+
+
+def render(comparison: Comparison, *, width: int = 80, color: bool = False, verbose: bool = False, limit: int = 8) -> str:
+    """The comparison as text.
+
+    Args:
+        comparison: the document; its language is the text's.
+        width: cells of a line.
+        color: whether escape codes are wanted.
+        verbose: all groups of kernels, all figures.
+        limit: groups of kernels, unless `verbose`; 0 for all.
+    """
+    page = Page(comparison.lang, width, verbose=verbose, limit=limit)
+    if len(comparison.pairs) == 1:
+        _one(page, comparison, comparison.pairs[0])
+    else:
+        _many(page, comparison)
+    return printed(page.lines, color=color)
+
+
+def _title(comparison: Comparison, pair: Pair) -> str:
+    return TEXTS("title", comparison.lang, base=comparison.sides[0].name, new=comparison.sides[pair.new].name)
+
+
+def _one(page: Page, comparison: Comparison, pair: Pair) -> None:
+    page.add(Text(_title(comparison, pair), style="bold"))
+    page.paragraph(pair.headline)
+    _compile(page, pair.compile)
+    _conditions(page, comparison, pair)
+    _figures(page, pair)
+    _kernels(page, pair)
+    _findings(page, pair)
+    _layers(page, pair.compile)
+    if pair.needed:
+        page.heading(TEXTS("h-needed", page.lang))
+        for text in pair.needed:
+            page.item(text)
+
+
+def _conditions(page: Page, comparison: Comparison, pair: Pair) -> None:
+    if not pair.conditions:
+        return
+    page.heading(TEXTS("h-conditions", page.lang))
+    for condition in pair.conditions:
+        page.item(condition.text, mark="!" if condition.spoils else "-", mark_style="yellow" if condition.spoils else "")
+    if any(c.spoils for c in pair.conditions):
+        page.paragraph(TEXTS("anyway" if comparison.anyway else "withheld-hint", page.lang), indent=2, style="dim")
+
+
+def _figures(page: Page, pair: Pair) -> None:
+    lang = page.lang
+    heads = [
+        Column(TEXTS("col-figure", lang), least=16),
+        Column(TEXTS("col-base", lang), right=True),
+        Column(TEXTS("col-new", lang), right=True),
+        Column(TEXTS("col-change", lang), right=True),
+    ]
+    for group, key in (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle")):
+        figures = [f for f in pair.figures if f.group == group]
+        shown = [f for f in figures if f.call != "same" or page.verbose]
+        same = shared_counts(figures, lang)
+        if not shown and not same:
+            continue
+        page.heading(TEXTS(key, lang))
+        if shown:
+            page.lines += columns(heads, figure_rows(shown, lang), page.width)
+        if same and not page.verbose:
+            page.paragraph(same, indent=2, style="dim")
+
+
+def _kernels(page: Page, pair: Pair) -> None:
+    lang = page.lang
+    if not pair.kernels and not pair.kernels_same:
+        return
+    if pair.kernels:
+        page.heading(TEXTS("h-kernels", lang))
+    for group in pair.kernels[: page.limit]:
+        page.item(group_title(group, lang))
+        numbers = group_numbers(group, lang)
+        if numbers:
+            page.paragraph(numbers, indent=4, style=_CALL_STYLE.get(group.call, "dim"))
+    rest = len(pair.kernels) - page.limit
+    if rest > 0:
+        page.paragraph(TEXTS("more-groups", lang, count=units.count(rest)), indent=2, style="dim")
+    if pair.kernels_same and pair.kernels:
+        page.paragraph(TEXTS("kernels-same", lang, count=units.count(pair.kernels_same)), indent=2, style="dim")
+
+
+def _findings(page: Page, pair: Pair) -> None:
+    lang = page.lang
+    sure, perhaps = certain_findings(pair)
+    if not sure and not perhaps:
+        return
+    page.heading(TEXTS("h-findings", lang))
+    for change in sure:
+        good = change.change in ("lost", "smaller")
+        page.item(finding_text(change, lang), mark="✓" if good else "✗", mark_style="green" if good else "red")
+        page.paragraph(change.title, indent=4, style="dim")
+    if perhaps:
+        ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
+        page.paragraph(TEXTS("maybe-noise", lang, ids=ids), indent=2, style="dim")
+
+
+def _compile(page: Page, verdict: CompileVerdict | None) -> None:
+    if verdict is None:
+        return
+    page.heading(TEXTS("h-compile", page.lang))
+    page.paragraph(verdict.text, indent=2, style="bold")
+    for fact in verdict.facts:
+        page.item(fact)
+
+
+def _layers(page: Page, verdict: CompileVerdict | None) -> None:
+    if verdict is None or not verdict.layers:
+        return
+    lang = page.lang
+    page.heading(TEXTS("h-layers", lang))
+    heads = [
+        Column(TEXTS("col-layer", lang), least=16),
+        Column(TEXTS("col-base", lang), right=True),
+        Column(TEXTS("col-new", lang), right=True),
+    ]
+    rows = [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang)] for x in verdict.layers]
+    page.lines += columns(heads, rows, page.width)
+
+
+def _many(page: Page, comparison: Comparison) -> None:
+    lang = page.lang
+    base = comparison.sides[0].name
+    page.add(Text(TEXTS("title-many", lang, base=base, count=len(comparison.pairs)), style="bold"))
+    page.blank()
+    heads = [
+        Column(TEXTS("col-trace", lang), least=12),
+        Column(TEXTS("col-kernels", lang), right=True),
+        Column(TEXTS("fig-launches", lang), right=True, optional=True),
+        Column(TEXTS("col-copies", lang), right=True),
+        Column(TEXTS("col-syncs", lang), right=True, optional=True),
+        Column(TEXTS("col-gpu", lang), right=True),
+        Column(TEXTS("col-cpu", lang), right=True),
+        Column(TEXTS("col-time", lang), right=True),
+    ]
+    page.lines += columns(heads, ladder_rows(comparison, lang), page.width, indent=0)
+    page.heading(TEXTS("h-reveals", lang))
+    for pair in comparison.pairs:
+        page.item(f"{comparison.sides[pair.new].name}: {pair.headline}")
+        for group in pair.kernels[: 3 if not page.verbose else None]:
+            numbers = group_numbers(group, lang)
+            page.item(
+                group_title(group, lang) + (f"{TEXTS('separator', lang)}{numbers}" if numbers else ""), mark="·", indent=4
+            )
+        if pair.compile is not None:
+            page.paragraph(pair.compile.text, indent=4)
+        sure = [finding_text(c, lang) for c in pair.findings if c.certain and not c.general]
+        if sure:
+            page.paragraph(TEXTS("separator", lang).join(sure), indent=4, style="dim")
+    spoiled = [c.text for pair in comparison.pairs for c in pair.conditions]
+    if spoiled:
+        page.heading(TEXTS("h-conditions", lang))
+        for text in dict.fromkeys(spoiled):
+            page.item(text)

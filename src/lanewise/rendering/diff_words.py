@@ -1,0 +1,143 @@
+"""Figures and groups of a comparison in words, for all forms of it."""
+
+from __future__ import annotations
+
+from lanewise import units
+from lanewise.comparison.compile_verdict import short_op
+from lanewise.comparison.document import Comparison, Figure, FindingChange, KernelGroup, KernelPart, Pair
+from lanewise.comparison.headline import signed_percent
+from lanewise.comparison.texts import TEXTS
+
+from .page import us_text
+from .texts import cause_text
+
+__all__ = [
+    "change_text",
+    "figure_label",
+    "figure_rows",
+    "finding_text",
+    "group_numbers",
+    "group_title",
+    "ladder_rows",
+    "shared_counts",
+    "value_text",
+]
+
+_ARROW = " → "
+_NAME_CELLS = 48
+
+
+def figure_label(figure: Figure, lang: str) -> str:
+    """The figure's name."""
+    key = f"fig-{figure.id.removesuffix('_us').replace('_', '-')}"
+    return TEXTS(key, lang) if key in TEXTS.english else cause_text(figure.id.removesuffix("_us"), lang)
+
+
+def value_text(figure: Figure, value: float | None, lang: str) -> str:
+    """A figure's value with its unit."""
+    if figure.id.endswith("_us"):
+        return us_text(value, lang)
+    return number_text(value, lang)
+
+
+def number_text(value: float | None, lang: str) -> str:
+    """A count, which as a median may be a half."""
+    if value is None:
+        return units.unknown(lang)
+    return units.count(int(value)) if value == int(value) else f"{value:,.1f}"
+
+
+def change_text(figure: Figure, lang: str) -> str:
+    """What is said about a figure."""
+    if figure.call in ("less", "more"):
+        if figure.group == "structure":
+            return ("+" if figure.call == "more" else "−") + number_text(abs((figure.new or 0) - (figure.base or 0)), lang)
+        if not figure.base or not figure.new:
+            return ("+" if figure.call == "more" else "−") + us_text(abs((figure.new or 0) - (figure.base or 0)), lang)
+        return signed_percent(figure.base, figure.new, lang)
+    if figure.call == "not-seen" and figure.margin_ratio and figure.margin_ratio < 10:
+        return TEXTS("not-seen-below", lang, margin=units.percent(figure.margin_ratio, lang))
+    return TEXTS(figure.call, lang)
+
+
+def figure_rows(figures: list[Figure], lang: str) -> list[list[str]]:
+    """Label, base, new and change of some figures."""
+    return [
+        [figure_label(f, lang), value_text(f, f.base, lang), value_text(f, f.new, lang), change_text(f, lang)] for f in figures
+    ]
+
+
+def shared_counts(figures: list[Figure], lang: str) -> str:
+    """The counts that are the same in both, in one sentence; empty for none."""
+    names = [f"{figure_label(f, lang)} {number_text(f.base, lang)}" for f in figures if f.call == "same"]
+    return TEXTS("unchanged", lang, names=TEXTS("separator", lang).join(names)) if names else ""
+
+
+def group_title(group: KernelGroup, lang: str) -> str:
+    """``gelu + mul → triton_poi_fused_gelu_mul_0``."""
+    if group.kind == "same":
+        text = _part(group.base[0])
+    else:
+        left = " + ".join(_part(p) for p in group.base)
+        right = " + ".join(_part(p) for p in group.new)
+        left = left or TEXTS("was-added", lang) + ":"
+        text = f"{left} {right}" if not group.base else f"{left}{_ARROW}{right or TEXTS('was-removed', lang)}"
+    return f"{text} × {group.times}" if group.times > 1 else text
+
+
+def _part(part: KernelPart) -> str:
+    if part.name.startswith("triton_"):
+        name = part.name if len(part.name) <= _NAME_CELLS else part.name[: _NAME_CELLS - 1] + "…"
+        return f"{part.count} {name}" if part.count > 1 else name
+    return short_op(part.label, part.op, part.count)
+
+
+def group_numbers(group: KernelGroup, lang: str) -> str:
+    """Times, what is saved, and the memory traffic that goes or comes."""
+    out = []
+    delta = group.new_us - group.base_us
+    if group.base and group.new:
+        out.append(f"{us_text(group.base_us, lang)}{_ARROW}{us_text(group.new_us, lang)}")
+    if group.call == "less":
+        out.append(TEXTS("saved", lang, time=us_text(-delta, lang)))
+    elif group.call == "more":
+        out.append(TEXTS("added-time", lang, time=us_text(delta, lang)))
+    elif group.call == "not-seen":
+        out.append(TEXTS("about-same", lang))
+    if group.base_bytes is not None and group.new_bytes is not None and group.base_bytes != group.new_bytes:
+        key = "traffic-less" if group.new_bytes < group.base_bytes else "traffic-more"
+        out.append(TEXTS(key, lang, size=units.size(abs(group.new_bytes - group.base_bytes), lang)))
+    return TEXTS("separator", lang).join(out)
+
+
+def finding_text(change: FindingChange, lang: str) -> str:
+    """How a finding changed: its id, its price before and after."""
+    price = change.base_ratio if change.change == "lost" else change.new_ratio
+    text = f"{TEXTS(change.change, lang)}: {change.id}"
+    if change.change in ("smaller", "larger"):
+        return f"{text} ({units.percent(change.base_ratio, lang)}{_ARROW}{units.percent(change.new_ratio, lang)})"
+    return f"{text} ({TEXTS('would-save', lang, ratio=units.percent(price, lang))})" if price is not None else text
+
+
+def ladder_rows(comparison: Comparison, lang: str) -> list[list[str]]:
+    """One row a trace: name, kernels, launches, copies, waits, GPU busy, CPU work, step."""
+    rows = []
+    for side in comparison.sides:
+        f = side.figures
+        copies = sum(f.get(f"copies-{way}") or 0 for way in ("htod", "dtoh", "dtod", "ptop", "other"))
+        time = f.get("real_us") if f.get("real_us") is not None else f.get("time_us")
+        rows.append(
+            [
+                side.name,
+                *(number_text(f.get(k), lang) for k in ("kernels", "launches")),
+                number_text(copies, lang),
+                number_text(f.get("syncs"), lang),
+                *(us_text(t, lang) for t in (f.get("gpu_us"), f.get("cpu_us"), time)),
+            ]
+        )
+    return rows
+
+
+def certain_findings(pair: Pair) -> tuple[list[FindingChange], list[FindingChange]]:
+    """Findings that changed with something else behind them, and those that may be noise."""
+    return [c for c in pair.findings if c.certain], [c for c in pair.findings if not c.certain]

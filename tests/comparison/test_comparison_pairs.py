@@ -1,0 +1,130 @@
+"""Comparison of built traces: structure first, times as far as they are seen."""
+
+from __future__ import annotations
+
+import pytest
+from diffing import COMPILED, EAGER, FUSED, GEMM, built, built_pair, figure, labels
+
+from lanewise.comparison import Comparison, compare
+from lanewise.comparison.difference import short_names
+from lanewise.errors import UsageError
+
+
+def test_a_trace_against_itself_is_the_same() -> None:
+    found = built_pair(built(), built())
+    assert found.same_recording
+    assert not found.changed
+    assert found.structure_same
+    assert found.kernels == []
+    assert found.kernels_same == 4
+    assert found.headline.startswith("No difference seen")
+
+
+def test_two_kernels_become_one() -> None:
+    found = built_pair(built(EAGER), built(COMPILED, cpu=11))
+    [group] = found.kernels
+    assert group.kind == "fused"
+    assert [p.op for p in group.base] == ["aten::gelu", "aten::mul"]
+    assert [p.name for p in group.new] == [FUSED]
+    assert group.base_us == pytest.approx(60, abs=0.1)
+    assert group.new_us == pytest.approx(35, abs=0.1)
+    assert group.call == "less"
+    assert found.kernels_same == 2
+    assert (figure(found, "kernels").base, figure(found, "kernels").new) == (4, 3)
+    assert figure(found, "launches").call == "less"
+
+
+def test_layers_that_repeat_are_one_group() -> None:
+    found = built_pair(built(EAGER * 12), built(COMPILED * 12, cpu=11))
+    [group] = found.kernels
+    assert group.times == 12
+    assert group.base_us == pytest.approx(720, abs=1)
+
+
+def test_a_kernel_of_another_tile_stands_for_the_old_one() -> None:
+    other = tuple((op, k.replace("128x128x32", "256x128x32"), ns) for op, k, ns in EAGER)
+    found = built_pair(built(EAGER), built(other, cpu=11))
+    [group] = found.kernels
+    assert (group.kind, group.times) == ("replaced", 2)
+    assert group.call == "not-seen"
+
+
+def test_a_removed_copy_is_said_to_be_gone() -> None:
+    copy = ("aten::clone", "Memcpy DtoD (Device -> Device)", 40.0)
+    found = built_pair(built((*EAGER[:2], copy, *EAGER[2:])), built(EAGER, cpu=11))
+    [group] = found.kernels
+    assert (group.kind, labels(group)) == ("removed", (["copy DtoD"], []))
+
+
+def test_reordered_kernels_are_the_same_kernels() -> None:
+    found = built_pair(built(EAGER), built((EAGER[1], EAGER[0], *EAGER[2:]), cpu=11))
+    assert found.structure_same
+
+
+def test_a_slower_gpu_is_seen_and_named() -> None:
+    slow = tuple((op, k, ns * 1.2 if k == GEMM else ns) for op, k, ns in EAGER)
+    found = built_pair(built(EAGER), built(slow, cpu=11))
+    [group] = found.kernels
+    assert (group.kind, group.call) == ("same", "more")
+    assert group.base[0].name == GEMM
+    assert "takes 20 % longer" in found.headline
+
+
+@pytest.mark.parametrize("outlier", [0, 2, 5])
+def test_one_outlier_step_never_decides(outlier: int) -> None:
+    found = built_pair(built(EAGER, cpu=60), built(EAGER, cpu=61, outlier=outlier))
+    assert not found.changed
+
+
+def test_a_cpu_that_is_slower_as_a_whole_is_no_change() -> None:
+    found = built_pair(built(EAGER, cpu=100), built(EAGER, cpu=200))
+    assert figure(found, "cpu_us").call == "not-seen"
+    assert found.pace_ratio == pytest.approx(2, rel=0.05)
+    assert "pace" in [c.id for c in found.conditions]
+
+
+def test_real_times_win_over_profiled_ones() -> None:
+    found = built_pair(built(EAGER, cpu=100, real=300), built(EAGER, cpu=101, real=900))
+    step = figure(found, "time_us")
+    assert (step.base, step.new, step.call) == (300, 900, "more")
+    one = built_pair(built(EAGER, cpu=100, real=300), built(EAGER, cpu=101))
+    assert figure(one, "time_profiled_us").call == "not-seen"
+    assert "real-time" in [c.id for c in one.conditions]
+
+
+def test_another_gpu_withholds_times_but_not_structure() -> None:
+    other = built(COMPILED, cpu=11)
+    other.header["deviceProperties"][0]["name"] = "NVIDIA A100"
+    found = built_pair(built(EAGER), other)
+    assert [c.id for c in found.conditions if c.spoils] == ["gpu"]
+    assert {f.call for f in found.figures if f.group == "time"} == {"withheld"}
+    assert [g.kind for g in found.kernels] == ["fused"]
+    assert [g.call for g in found.kernels] == ["withheld"]
+    told = built_pair(built(EAGER), other, anyway=True)
+    assert figure(told, "gpu_us").call == "less"
+
+
+def test_few_steps_tell_no_times() -> None:
+    found = built_pair(built(EAGER, steps=2), built(COMPILED, steps=2, cpu=11))
+    assert "few-steps" in [c.id for c in found.conditions]
+    assert figure(found, "gpu_us").call == "withheld"
+    assert figure(found, "kernels").call == "less"
+
+
+def test_the_document_survives_json() -> None:
+    found = compare([built(EAGER).load(), built(COMPILED, cpu=11).load(), built(EAGER, cpu=12).load()])
+    assert found.schema == "lanewise.diff/1"
+    assert [p.new for p in found.pairs] == [1, 2]
+    assert Comparison.from_json(found.to_json()) == found
+
+
+def test_one_trace_is_refused() -> None:
+    with pytest.raises(UsageError):
+        compare([built().load()])
+
+
+def test_names_tell_traces_apart() -> None:
+    assert short_names(["a/bad.json.gz", "a/fixed.json.gz"]) == ["bad", "fixed"]
+    assert short_names(["x/run_1_eager.json", "x/run_1_compile.json"]) == ["eager", "compile"]
+    assert short_names(["one/trace.json", "two/trace.json"]) == ["one", "two"]
+    assert short_names(["same.json", "same.json"]) == ["same (1)", "same (2)"]
