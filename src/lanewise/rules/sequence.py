@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.model.intervals import Intervals, gaps, union
 from lanewise.work.inputs import Inputs, Tensor
 
 if TYPE_CHECKING:
@@ -251,20 +250,3 @@ class Sequence:
             lambda s: s.startswith(("autograd::engine", "torch::autograd::")) or "Backward" in s
         )
         return self._within(named[self._ctx.trace.name[tree.events]])
-
-    def cpu_beyond_first(self, calls: Array) -> Intervals:
-        """CPU time of neighbouring calls of one thread that goes when they become one call: from the end of the first to the
-        end of the last, less the calls in between that are not theirs.
-
-        Args:
-            calls: numbers of called ops.
-        """
-        ctx = self._ctx
-        calls = np.unique(calls[calls >= 0])
-        if len(calls) < 2:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        events = ctx.called.event
-        begin, end = int(ctx.trace.end[events[calls[0]]]), int(ctx.trace.end[events[calls[-1]]])
-        between = np.setdiff1d(np.arange(calls[0], calls[-1] + 1), calls)
-        others = events[between[ctx.called.kernels[between] > 0]]
-        return gaps(union(ctx.trace.ts[others], ctx.trace.end[others]), begin, max(end, begin))

@@ -79,13 +79,17 @@ def _check(ctx: Context) -> Outcome:
 
 def _loops(ctx: Context, seq: Sequence) -> list[_Loop]:
     """Stretches of launching calls that repeat with products in them, and whose passes do not build on each other."""
-    calls, first = np.unique(seq.call, return_index=True)
+    # Calls are numbered by thread and start, as the sequence is ordered: one stretch each, but for what no call launched.
+    first = np.r_[0, np.flatnonzero(np.diff(seq.call)) + 1]
+    calls = seq.call[first]
     known = (calls >= 0) & ~seq.compiled[first]
     calls, first = calls[known], first[known]
     if len(calls) < _LEAST_PASSES:
         return []
     event = ctx.called.event[calls]
-    _, key = np.unique(ctx.trace.name[event].astype(np.int64) << 32 | np.maximum(ctx.input_row[event], 0), return_inverse=True)
+    last = np.r_[np.flatnonzero(np.diff(seq.call)), len(seq) - 1][known]
+    launched = seq.op_of[first] * (len(seq.ops) + 1) + seq.op_of[last]
+    _, key = np.unique(np.c_[ctx.trace.name[event], launched], axis=0, return_inverse=True)
     has_product = np.array([op.product is not None for op in seq.ops], dtype=np.bool_)
     with_product = np.isin(calls, seq.call[has_product[seq.op_of] & (seq.call >= 0)])
     lane, step = seq.lane[first], seq.step[first]
