@@ -18,16 +18,17 @@ STAGES: tuple[frozenset[str], ...] = (
     frozenset({"analyses"}),
     frozenset({"report"}),
     frozenset({"rules", "engine", "verdict", "roofline", "roofline_texts"}),
-    frozenset({"explaining"}),
-    frozenset({"rendering", "comparison"}),
+    frozenset({"explaining", "timeline"}),
+    frozenset({"rendering", "comparison", "expectations"}),
+    frozenset({"viewing"}),
     frozenset({"recording"}),
     frozenset({"ladder"}),
-    frozenset({"cli", "__init__", "__main__"}),
+    frozenset({"cli", "pytest_plugin", "__init__", "__main__"}),
 )
 # Files are all that recording and the ladder share with the stages of reading.
 ASIDE = {"recording": {"loading", "model", "analyses", "rules", "report", "explaining", "rendering"}}
 ASIDE["ladder"] = ASIDE["recording"]
-TORCH = {"recording", "ladder", "devices"}
+TORCH = {"recording", "ladder", "devices", "pytest_plugin"}
 
 
 def place(name: str) -> int:

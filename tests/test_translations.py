@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib
 import re
 import string
+import sys
 from pathlib import Path
 
 import pytest
-import tomllib
 
 from lanewise.rules import rules
 from lanewise.translations import LANGUAGES, Catalog, slots_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 PACKAGE = Path(__file__).parent.parent / "src" / "lanewise"
 # Where catalogs are. Rules have one each, from their list.
@@ -20,6 +25,7 @@ HOMES = (
     "cli.texts",
     "comparison.texts",
     "devices.texts",
+    "expectations.texts",
     "kernels.wording",
     "loading.texts",
     "model.notes",

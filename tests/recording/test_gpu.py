@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from captures import notices, step_names, trace_of
 
-from lanewise.ladder.guess import compare, guessed_words, step_ops
+from lanewise.expectations.guessing import guess, guessed_words
+from lanewise.loading import load
 from lanewise.recording import record
 from lanewise.recording.health import health_of
 
@@ -130,7 +131,7 @@ def test_doctor(cuda: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rung", "flags", "guess"),
+    ("rung", "flags", "words"),
     [
         ("01", ["--warmup"], "gemm add"),
         ("02", ["--compile"], "gemm"),
@@ -138,10 +139,10 @@ def test_doctor(cuda: Any, tmp_path: Path) -> None:
         ("04_c", ["--backend", "flash"], "attention"),
     ],
 )
-def test_rungs_run_what_they_teach(cuda: Any, tmp_path: Path, rung: str, flags: list[str], guess: str) -> None:
+def test_rungs_run_what_they_teach(cuda: Any, tmp_path: Path, rung: str, flags: list[str], words: str) -> None:
     command = [sys.executable, "-m", "lanewise.cli.run", rung, *flags]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("traces/*/*.json.gz")
-    found = compare(guessed_words(guess), step_ops(path))
-    assert set(found.expected) - {"memset"} <= set(found.seen), found.names
+    found = guess(load(path), guessed_words(words))
+    assert {row.word for row in found.of("missing")} <= {"memset"}, found.rows

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lanewise.errors import LanewiseError, UsageError
-from lanewise.ladder.guess import compare, guessed_words, step_ops
+from lanewise.expectations.guessing import guess_text, guessed_words
 from lanewise.recording import Recorder, Recording, record
 from lanewise.recording.accelerator import torch_module
 from lanewise.recording.plan import FLAGS
-from lanewise.recording.texts import TEXTS, notice_text
+from lanewise.recording.texts import notice_text
 from lanewise.translations import LANGUAGES, default_language
 
 __all__ = ["Lesson"]
@@ -81,7 +81,7 @@ class Lesson:
         """The flags that were given; `device` and `dtype` become torch's."""
         self.args = self.parser.parse_args()
         try:
-            self.args.guess = None if self.args.guess is None else guessed_words(self.args.guess)
+            self.args.guess = None if self.args.guess is None else guessed_words(self.args.guess, "--guess")
         except UsageError as error:
             self.cannot(str(error))
         torch = torch_module()
@@ -163,16 +163,4 @@ class Lesson:
         sys.stdout.write(f"{text}\n")
 
     def _compare_guess(self, path: Path) -> None:
-        lang = self.args.lang
-        comparison = compare(self.args.guess, step_ops(path))
-        nothing = TEXTS("lesson-nothing", lang)
-        self._say(TEXTS("lesson-guess", lang, expected=" ".join(comparison.expected)))
-        self._say(TEXTS("lesson-seen", lang, seen=" ".join(comparison.seen) or nothing))
-        for word, name in zip(comparison.seen, comparison.names, strict=True):
-            self._say(f"  {word:12} {name[:90]}")
-        if comparison.right:
-            self._say(TEXTS("lesson-right", lang, count=len(comparison.seen)))
-        if comparison.missing:
-            self._say(TEXTS("lesson-missing", lang, missing=" ".join(comparison.missing)))
-        if comparison.extra:
-            self._say(TEXTS("lesson-extra", lang, extra=" ".join(comparison.extra)))
+        self._say(guess_text(str(path), self.args.guess, self.args.lang).rstrip())

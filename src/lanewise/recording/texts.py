@@ -101,15 +101,6 @@ _ENGLISH = {
     "killed": "Process {pid} (rank {rank}) ended in the window without writing a trace: it was killed, or left by os._exit.",
 }
 
-_LESSON = {
-    "lesson-guess": "Your guess: {expected}",
-    "lesson-seen": "One step:   {seen}",
-    "lesson-right": "Right: {count} ops, as you said.",
-    "lesson-missing": "Not there: {missing}",
-    "lesson-extra": "Not guessed: {extra}",
-    "lesson-nothing": "nothing",
-}
-
 _DOCTOR = {
     "check-python": "Python",
     "check-torch": "torch",
@@ -149,4 +140,4 @@ _DOCTOR = {
     "advice-disk-unwritable": "{path} cannot be written. Give another folder with --out.",
 }
 
-TEXTS = Catalog("recording", {**_ENGLISH, **_LESSON, **_DOCTOR})
+TEXTS = Catalog("recording", {**_ENGLISH, **_DOCTOR})

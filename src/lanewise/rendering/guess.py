@@ -1,0 +1,103 @@
+"""A guess beside what ran, as a terminal shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.text import Text
+
+from lanewise import units
+from lanewise.expectations.guessing import Guess, GuessRow
+from lanewise.expectations.texts import GUESS
+from lanewise.rendering.layout import Column, columns, printed, wrapped
+
+__all__ = ["part_title", "render"]
+
+_MARKS = {"matched": "=", "inside": "=", "moved": "~", "missing": "-", "unexpected": "+"}
+_STYLES = {"matched": "", "inside": "", "moved": "yellow", "missing": "red", "unexpected": "yellow"}
+_MOST_ROWS = 40
+_MOST_REASONS = 12
+
+
+def part_title(found: Guess, lang: str) -> str:
+    """What was looked at, in words."""
+    part = found.part
+    if part.event < 0:
+        return GUESS("part-whole", lang)
+    if part.name.startswith("ProfilerStep#"):
+        return GUESS("part-step", lang, step=part.step)
+    name = GUESS("part-call", lang, name=part.name)
+    if part.step is not None and found.part.name:
+        name = GUESS("part-annotation", lang, name=part.name, step=part.step)
+    return name if found.calls == 1 else f"{name} ({GUESS('one-of', lang, calls=found.calls)})"
+
+
+def render(found: Guess, lang: str = "en", *, width: int = 80, color: bool = False, verbose: bool = False) -> str:
+    """The comparison as text: what ran in order beside the guess, then a reason for each difference."""
+    lines = [Text(line, style="bold") for line in wrapped(_title(found, lang), width)]
+    lines += [Text(line) for line in wrapped(GUESS("guessed", lang, words=" ".join(found.words)), width)]
+    lines.append(Text())
+    lines += _table(found, lang, width, verbose)
+    for status in ("missing", "inside", "moved", "unexpected"):
+        lines += _reasons(found.of(status), status, lang, width, verbose)
+    lines += [Text(), *(Text(line, style="bold") for line in wrapped(_score(found, lang), width))]
+    return printed(lines, color=color)
+
+
+def _title(found: Guess, lang: str) -> str:
+    count = units.count(found.ran, lang)
+    if not found.gpu and found.ran:
+        return GUESS("title-cpu", lang, part=part_title(found, lang), count=count)
+    time = units.duration(sum(r.ns for r in found.rows), lang)
+    return GUESS("title", lang, part=part_title(found, lang), count=count, time=time)
+
+
+def _table(found: Guess, lang: str, width: int, verbose: bool) -> list[Text]:
+    heads = [
+        Column(""),
+        Column(GUESS("column-word", lang), least=8),
+        Column(GUESS("column-ran", lang), least=20),
+        Column(GUESS("column-op", lang), least=12),
+    ]
+    shown = list(found.rows) if verbose else list(found.rows[:_MOST_ROWS])
+    nothing = GUESS("nothing", lang)
+    cells = [[_MARKS[r.status], "" if r.status == "unexpected" else r.word, r.label or nothing, r.op or ""] for r in shown]
+    if not cells:
+        return [Text(f"  {GUESS('nothing', lang)}")]
+    table = columns(heads, cells, width, indent=2)
+    for line, row in zip(table[1:], shown, strict=True):
+        line.stylize(_STYLES[row.status])
+    rest = len(found.rows) - len(shown)
+    return [*table, Text(f"  … {rest}")] if rest else table
+
+
+def _reasons(rows: list[GuessRow], status: str, lang: str, width: int, verbose: bool) -> list[Text]:
+    """A reason a line; the same for several ops is said once, with how many."""
+    if not rows:
+        return []
+    words: dict[str, Counter[str]] = {}
+    for row in rows:
+        words.setdefault(row.why or "", Counter())[row.word] += 1
+    shown = sorted(words.items(), key=lambda x: -sum(x[1].values())) if len(words) > _MOST_REASONS else list(words.items())
+    shown = shown if verbose else shown[:_MOST_REASONS]
+    lines = [Text(), Text(GUESS(f"why-{status}", lang), style="bold")]
+    for why, counted in shown:
+        named = ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in counted.items())
+        first, *others = wrapped(f"{named}: {why}", width - 4)
+        lines.append(Text(f"  {_MARKS[status]} {first}", style=_STYLES[status]))
+        lines += [Text(f"    {line}", style=_STYLES[status]) for line in others]
+    if len(shown) < len(words):
+        lines.append(Text(f"    {GUESS('more', lang, count=len(words) - len(shown))}", style="dim"))
+    return lines
+
+
+def _score(found: Guess, lang: str) -> str:
+    missing, unexpected, moved = (len(found.of(s)) for s in ("missing", "unexpected", "moved"))
+    guessed = len(found.words)
+    if not missing and not unexpected and not moved:
+        key = "right" if not found.of("inside") else "right-else"
+        return GUESS(key, lang, **({"count": guessed} if key == "right" else {}))
+    slots = {"guessed": guessed, "unexpected": unexpected, "ran": found.ran}
+    if not missing:
+        return GUESS("score-right-words", lang, **slots)
+    return GUESS("score", lang, found=guessed - missing, **slots)
