@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
+from running import Outcome
 
-from conftest import Outcome
 from limit_traces import ADD, BF16, FULL, NVJET, Calls, inputs, mm, shape
 
 Run = Callable[..., Outcome]
