@@ -22,8 +22,12 @@ Array = npt.NDArray[Any]
 # Tensor-core kernels load 16 bytes at a time (TMA demands it on Hopper, vectorised loads before), so each row of a matrix must
 # begin at a multiple of 16 bytes: 8 elements of 2 bytes.
 _ALIGNMENT_BYTES = 16
-# Sizes are padded to this many elements: a whole tile's width, and what cuBLAS is tuned for.
-_PAD = 64
+# Large sizes are padded to a whole tile's width, which cuBLAS is tuned for; small ones to what the loads demand, since a tile
+# would add more work than it saves.
+_PAD, _LEAST_PAD = 64, 8
+_LARGE = 512
+# From this size on, and as the width of a result, it is most likely a vocabulary.
+_VOCABULARY = 8192
 # Well-shaped products stay within 15 % of what is expected of them; one that takes half as long again fell to another kernel.
 _SLOW = 1.5
 
@@ -41,6 +45,8 @@ def _check(ctx: Context) -> Outcome:
     worst = int(cost_of.argmax())
     product, size = seq.ops[worst].product, odd[worst]
     assert product is not None
+    unit = _PAD if size >= _LARGE else _LEAST_PAD
+    padded = -(-size // unit) * unit
     mine = rows[seq.op_of[rows] == worst]
     largest = rows[np.argsort(-seq.ns[rows], kind="stable")]
     now, after = float(seq.ns[rows].sum()), float(new[rows].sum())
@@ -48,7 +54,7 @@ def _check(ctx: Context) -> Outcome:
         Draft(
             {
                 "size": f"{size}",
-                "padded": f"{-(-size // _PAD) * _PAD}",
+                "padded": f"{padded}",
                 "shape": f"({product.m}, {product.k}) x ({product.k}, {product.n})",
                 "calls": count(ctx.per_step(len(np.unique(seq.owner[rows])))),
                 "gpu": duration(ctx.per_step(now)),
@@ -59,6 +65,7 @@ def _check(ctx: Context) -> Outcome:
             Change(gpu={int(seq.rows[i]): int(new[i]) for i in rows}),
             ctx.per_step(now),
             first_events(ctx.gpu_event[seq.rows[largest]]),
+            fix_variant="vocabulary" if size >= _VOCABULARY else "",
             where=ctx.where(int(seq.owner[largest[0]])),
         )
     ]
@@ -129,8 +136,8 @@ RULE = Rule(
         "title": "A size of {size} keeps products off the fast kernels",
         "text": "{shape}: rows that do not begin at a multiple of 16 bytes, {share} of the speed of a padded product. Such products "
         "take {gpu} a step (calls: {calls}); padded to {padded} about {after}.",
-        "fix": "Pad {size} to {padded} (a multiple of 64): a vocabulary of {padded} in nn.Embedding and nn.Linear, unused entries at the "
-        "end; or pad the hidden size.",
+        "fix": "Pad the size of {size} to {padded}: a hidden size of {padded}, or input features padded with zeros.",
+        "fix_vocabulary": "Pad {size} to {padded}: a vocabulary of {padded} in nn.Embedding and nn.Linear, unused entries at the end.",
         "doc_finds": "Matrix products of 2-byte types with a size or row length that is not a multiple of 8 elements (16 bytes), in "
         "kernels that take at least half as long again as a padded product would.",
         "doc_why": "Tensor-core kernels load 16 bytes at a time. Rows that begin elsewhere are read element by element by a kernel of an "

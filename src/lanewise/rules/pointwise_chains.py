@@ -93,6 +93,8 @@ _REDUCTIONS = frozenset(
         "argmax",
     ]
 )
+_MOMENTS = frozenset(["mean", "var", "std", "var_mean", "std_mean", "norm", "linalg_vector_norm"])
+_APPLYING = frozenset(["mul", "div", "sub"])
 _BOOLEAN = frozenset(
     ["eq", "ne", "lt", "le", "gt", "ge", "logical_not", "logical_and", "logical_or", "isnan", "isinf", "isneginf", "isfinite"]
 )
@@ -108,7 +110,7 @@ class Chain:
         bytes: what the fused kernel moves.
         least_bytes, most_bytes: if every operand that could be one of the chain is, or none.
         instructions: fp32 instructions of each op.
-        norm: whether it reduces and applies what it found: a norm or softmax written out.
+        norm: whether it applies a mean, variance or norm of a tensor to that tensor: a norm written out.
     """
 
     begin: int
@@ -177,7 +179,7 @@ class _Growing:
         self.outside = 0.0
         self.doubtful = 0.0
         self.instructions: list[float] = []
-        self.reduced = False
+        self.reduced: set[int] = set()
         self.norm = False
         self.largest = 0
 
@@ -204,10 +206,11 @@ class _Growing:
         self.written.append(result)
         elements = max([result.numel, *(t.numel for t in op.tensors)])
         self.largest = max(self.largest, elements)
-        if op.name in _REDUCTIONS and result.numel < elements:
-            self.reduced = True
-        elif self.reduced and elements == self.largest and len(op.tensors) > 1:
-            self.norm = True
+        if op.name in _MOMENTS and result.numel < elements:
+            self.reduced.add(result.numel)
+        elif op.name.rstrip("_") in _APPLYING and elements == self.largest:
+            # The whole tensor less, over or times what it was reduced to.
+            self.norm |= any(t.numel in self.reduced for t in op.tensors)
         self.instructions.append(_instructions(op, elements))
 
     def _typed(self, t: Tensor) -> Tensor:
