@@ -36,8 +36,8 @@ _SCALAR = re.compile(r"^aten::(_local_scalar_dense|item)$")
 _SHAPE = re.compile(
     r"^aten::(nonzero\w*|argwhere|masked_select|_?unique\w*|unique_consecutive|bincount|histc|repeat_interleave)$|^torchvision::nms$"
 )
-# Smaller copies are sizes, flags and tokens, whose way through Python is another matter than a tensor that is worked on there;
-# and what comes back is of the same order of size as what went.
+# What comes back is of the same order of size as what went. Small copies are often sizes, flags and tokens, whose way through
+# Python is another matter than a tensor that is worked on there: of those exactly as much must come back, and more than a number.
 _ROUND_TRIP_BYTES = 4096
 _ROUND_TRIP_RATIO = 8
 _FREE = re.compile(r"^(?:cuda|hip)Free|^(?:cu|hip)MemUnmap|^cuMemRelease")
@@ -207,5 +207,6 @@ def _similar(trace: Trace, called: CalledOps, call: Array, back: Array) -> Array
     mine = out[called.of_row[out] >= 0]
     np.add.at(went, called.of_row[mine], np.maximum(n_bytes[mine], 0))
     a, b = went[call], n_bytes[back]
-    result: Array = (np.minimum(a, b) >= _ROUND_TRIP_BYTES) & (np.maximum(a, b) <= _ROUND_TRIP_RATIO * np.minimum(a, b))
+    least = np.minimum(a, b)
+    result: Array = ((least >= _ROUND_TRIP_BYTES) & (np.maximum(a, b) <= _ROUND_TRIP_RATIO * least)) | ((a == b) & (a > 8))
     return result
