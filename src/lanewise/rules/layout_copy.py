@@ -38,6 +38,7 @@ def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
     calls = np.unique(seq.owner[rows])
     convolutions = float(seq.ns[np.isin(seq.owner, calls)].sum())
     largest = rows[np.argsort(-seq.ns[rows], kind="stable")]
+    launching = np.unique(ctx.launches.call[ctx.launches.launch[seq.rows[rows]]])
     return Draft(
         {
             "kernels": count(ctx.per_step(len(rows))),
@@ -46,7 +47,7 @@ def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
             "share": percent(now / convolutions),
             "ops": "",
         },
-        Change(gpu=dict.fromkeys(seq.rows[rows].tolist(), 0)),
+        Change(gpu=dict.fromkeys(seq.rows[rows].tolist(), 0), cpu=ctx.intervals(launching)),
         ctx.per_step(now),
         first_events(ctx.gpu_event[seq.rows[largest]]),
         variant="conv",
