@@ -37,7 +37,7 @@ _SHAPE = re.compile(
     r"^aten::(nonzero\w*|argwhere|masked_select|_?unique\w*|unique_consecutive|bincount|histc|repeat_interleave)$|^torchvision::nms$"
 )
 # What comes back is of the same order of size as what went. Small copies are often sizes, flags and tokens, whose way through
-# Python is another matter than a tensor that is worked on there: of those exactly as much must come back, and more than a number.
+# Python is another matter than a tensor that is worked on there: of those exactly as much must come back, more than a number.
 _ROUND_TRIP_BYTES = 4096
 _ROUND_TRIP_RATIO = 8
 _FREE = re.compile(r"^(?:cuda|hip)Free|^(?:cu|hip)MemUnmap|^cuMemRelease")
