@@ -19,7 +19,7 @@ _DEAR_FLAGS = ("shapes", "stacks", "modules", "memory")
 # Work that differs by less may be padding or a batch's last rows; by more, another problem is solved.
 _WORK_LISTED, _WORK_SPOILS = 0.02, 0.25
 # The same machine runs the same call at a pace that differs this much from run to run without anyone noticing.
-_PACE_LISTED = 1.25
+PACE_LISTED = 1.25
 # Calls of one name in both traces, for their median to tell the CPU's pace, and distinct names of them.
 _PACE_CALLS, _PACE_NAMES = 3, 2
 
@@ -67,6 +67,8 @@ def _clock(side: TraceSide) -> float | None:
 
 def _flags(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
     a, b = (set(s.trace.capabilities) & set(_DEAR_FLAGS) for s in (base, new))
+    if not all(s.counts["ops"].any() for s in (base, new)):
+        a = b = set()  # a step without ops (a replayed graph) shows no flags
     for only, name in ((a - b, names[0]), (b - a, names[1])):
         if only:
             things = TEXTS("separator", lang).join(x for x in _DEAR_FLAGS if x in only)
@@ -152,8 +154,9 @@ def _call_times(side: TraceSide) -> dict[str, tuple[float, float]]:
     return side.own_times(_PACE_CALLS)
 
 
-def listed_pace(ratio: float | None, name: str, lang: str) -> list[Condition]:
+def listed_pace(ratio: float | None, names: tuple[str, str], lang: str) -> list[Condition]:
     """The pace as a condition, where it differs enough to matter."""
-    if ratio is None or 1 / _PACE_LISTED <= ratio <= _PACE_LISTED:
+    if ratio is None or 1 / PACE_LISTED <= ratio <= PACE_LISTED:
         return []
-    return [Condition("pace", TEXTS("cond-pace", lang, ratio=f"{ratio:.2f}", new=name))]
+    slower, factor = (names[1], ratio) if ratio > 1 else (names[0], 1 / ratio)
+    return [Condition("pace", TEXTS("cond-pace", lang, ratio=f"{factor:.2g}", name=slower))]

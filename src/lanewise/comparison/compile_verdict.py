@@ -9,19 +9,22 @@ import numpy as np
 
 from lanewise import units
 from lanewise.analyses.launches import LAUNCH_KINDS
+from lanewise.kernels import decode
 from lanewise.report import us
 
-from .document import CompileVerdict, Figure, KernelGroup, Layer
+from .document import CompileVerdict, Figure, Layer
 from .figures import LAYERS, TraceSide
 from .kernel_groups import Groups
 from .pairing import products
 from .texts import TEXTS
+from .wording import group_title
 
 __all__ = ["compile_verdict"]
 
 # A step whose GPU works this much of the time waits for the GPU.
 _GPU_BOUND = 0.92
 _COPIES = ("memcpy-dtod", "cast-copy")
+_COPYING_OPS = ("aten::copy_", "aten::_foreach_copy_")
 _MOST_FUSIONS = 4
 
 
@@ -36,13 +39,13 @@ def compile_verdict(
     side, plain = (new, base) if new.compiled else (base, new)
     same, other = _products(base, new, groups)
     fused = _fused(groups, new.compiled)
-    copies, copies_us = _copies(side, plain)
+    copies = _copies(groups, side, plain, new.compiled)
     verdict, text, size = _verdict(base, new, times, spoiled, lang)
     return CompileVerdict(
         compiled="new" if new.compiled else "base",
         verdict=verdict,
         text=text,
-        facts=_facts(side, plain, groups, (same, other), (copies, copies_us), lang),
+        facts=_facts(side, plain, groups, (same, other), copies, lang),
         layers=[
             Layer(name, us(_median(base, name)) or 0.0, us(_median(new, name)) or 0.0)
             for name in LAYERS
@@ -51,7 +54,7 @@ def compile_verdict(
         same_products=same,
         other_products=other,
         fused=fused,
-        copies_added=copies,
+        copies_added=sum(n for n, _ in copies.values()),
         regions=float(np.median(side.counts["regions"])),
         frames=side.frames,
         recompilations=float(np.median(side.counts["compilations"])),
@@ -89,22 +92,37 @@ def _fused(groups: Groups, forward: bool) -> tuple[int, int]:
     return before, after
 
 
-def _copies(side: TraceSide, plain: TraceSide) -> tuple[int, float]:
-    """Copies within the GPU that only the compiled side makes, and their time a step in us."""
-    a = _copy_ops(plain)
-    b = _copy_ops(side)
-    more = len(b) - len(a)
-    return (more, sum(sorted(b, reverse=True)[:more])) if more > 0 else (0, 0.0)
+def _copies(groups: Groups, side: TraceSide, plain: TraceSide, compiled_new: bool) -> dict[str, tuple[int, float]]:
+    """Copies that only the compiled side makes, a step: (number, us) by ``inputs`` of a graph, ``seeding`` and ``copies``."""
+    out: dict[str, tuple[int, float]] = {}
+    copying = [_copy_count(x) for x in (side, plain)]
+    more = copying[0] - copying[1]  # copies that only have other neighbours are not new
+    for group in groups.differ:
+        mine, other = (group.new, group.base) if compiled_new else (group.base, group.new)
+        found = [p for p in mine if decode(p.name).kind in _COPIES or p.op in _COPYING_OPS]
+        n = sum(p.count for p in found) - sum(p.count for p in other if decode(p.name).kind in _COPIES)
+        if n <= 0:
+            continue
+        inputs = all(p.op in _COPYING_OPS for p in found) and side.counts["graphs"].any()
+        key = "inputs" if inputs else "seeding" if group.kind in ("epilogue", "changed") else "copies"
+        if key == "copies":
+            n = min(n, more)
+            if n <= 0:
+                continue
+        count, us_ = out.get(key, (0, 0.0))
+        out[key] = (count + n * group.times, us_ + _time_of(side, {p.name for p in found}))
+    return out
 
 
-def _copy_ops(side: TraceSide) -> list[float]:
+def _copy_count(side: TraceSide) -> int:
+    return sum(s.kind in _COPIES for s in side.sequence.slots)
+
+
+def _time_of(side: TraceSide, names: set[str]) -> float:
+    """GPU time of a step's ops of some names, in us."""
     sequence = side.sequence
-    medians: list[float] = np.median(sequence.ns, axis=0).tolist() if len(sequence.slots) else []
-    return [
-        float(ns) / 1000
-        for slot, ns in zip(sequence.slots, medians, strict=True)
-        if slot.kind in _COPIES or (slot.op or "") in ("aten::copy_", "aten::_foreach_copy_")
-    ]
+    medians: list[float] = np.median(sequence.ns, axis=0).tolist() if sequence.slots else []
+    return sum(ns for slot, ns in zip(sequence.slots, medians, strict=True) if slot.name in names) / 1000
 
 
 def _facts(
@@ -112,25 +130,27 @@ def _facts(
     plain: TraceSide,
     groups: Groups,
     product_counts: tuple[int, int],
-    copies: tuple[int, float],
+    copies: dict[str, tuple[int, float]],
     lang: str,
 ) -> list[str]:
     out = []
     if sum(product_counts):
         out.append(TEXTS("fact-products", lang, same=product_counts[0], other=product_counts[1]))
     out += _fusions(groups, lang)
-    count, time_us = copies
-    if count:
-        out.append(TEXTS(_copy_key(side, groups), lang, count=count, time=units.duration(time_us * 1000, lang)))
+    for key, (count, time_us) in copies.items():
+        out.append(TEXTS(f"fact-{key}", lang, count=count, time=units.duration(time_us * 1000, lang)))
     graphs = float(np.median(side.counts["graphs"])) if len(side.counts["graphs"]) else 0.0
     if graphs:
         launches = side.ctx.launches
         of_graph = launches.kind[np.maximum(launches.launch, 0)] == LAUNCH_KINDS.index("graph")
         ops = int((of_graph & (launches.launch >= 0)).sum() / max(len(side.ctx.steps), 1))
         out.append(TEXTS("fact-graph", lang, ops=ops, count=units.count(int(graphs))))
-    fewer = float(np.median(plain.counts["ops"])) - float(np.median(side.counts["ops"]))
-    if fewer > 0:
-        out.append(TEXTS("fact-views", lang, count=units.count(int(fewer))))
+    views = [_median(x, "views") for x in (plain, side)]
+    if views[0] > views[1]:
+        a, b = (units.duration(v, lang) for v in views)
+        x, y = (units.count(int(np.median(t.counts["ops"]))) for t in (plain, side))
+        out.append(TEXTS("fact-views", lang, a=a, b=b, x=x, y=y))
+    out.append(TEXTS("fact-wrapper", lang, time=units.duration(_wrapping(side), lang)))
     regions = float(np.median(side.counts["regions"]))
     out.append(TEXTS("fact-regions", lang, count=units.count(int(regions)), frames=side.frames))
     recompiles = float(np.median(side.counts["compilations"]))
@@ -141,30 +161,12 @@ def _facts(
 
 def _fusions(groups: Groups, lang: str) -> list[str]:
     found = [g for g in groups.differ if g.kind in ("fused", "epilogue", "split")]
-    return [fusion_text(g, lang) for g in found[:_MOST_FUSIONS]]
+    return [group_title(g, lang) for g in found[:_MOST_FUSIONS]]
 
 
-def fusion_text(group: KernelGroup, lang: str) -> str:
-    """``gelu + mul → triton_poi_fused_gelu_mul_0``."""
-    left = " + ".join(short_op(p.label, p.op, p.count) for p in group.base)
-    right = " + ".join(p.name if p.name.startswith("triton_") else short_op(p.label, p.op, p.count) for p in group.new)
-    times = f" ×{group.times}" if group.times > 1 else ""
-    return TEXTS("fact-fused-ops", lang, ops=left, kernel=right) + times
-
-
-def short_op(label: str, op: str | None, count: int) -> str:
-    """The op's name without its library where the label says little, else the label."""
-    text = label
-    if op is not None and op.startswith("aten::") and not label.startswith(("GEMM", "conv ", "attention")):
-        text = op.removeprefix("aten::").rstrip("_")
-        text = label if label.startswith(("copy", "memset")) else text
-    return f"{count} {text}" if count > 1 else text
-
-
-def _copy_key(side: TraceSide, groups: Groups) -> str:
-    if side.counts["graphs"].any():
-        return "fact-inputs"
-    return "fact-seeding" if any(g.kind == "epilogue" for g in groups.differ) else "fact-copies"
+def _wrapping(side: TraceSide) -> float:
+    """CPU time of a step in what compiling adds around the ops, in ns as recorded."""
+    return sum(_median(side, layer) for layer in ("lookup", "prologue", "wrapper", "graph-call"))
 
 
 def _verdict(
@@ -189,7 +191,7 @@ def _verdict(
     if slower_gpu:
         return "gpu-slower", TEXTS("gpu-slower", lang, lost=units.duration(-saved * 1000, lang)), None
     if not faster_gpu:
-        return "not-worth-it", TEXTS("not-worth-it", lang), None
+        return "not-worth-it", TEXTS("not-worth-it", lang, cost=units.duration(_wrapping(side), lang)), None
     share = side.gpu_share
     if share is not None and share >= _GPU_BOUND:
         return "worth-it", TEXTS("worth-it", lang, saved=units.duration(saved * 1000, lang)), None
@@ -197,7 +199,8 @@ def _verdict(
     work = gpu.new if new.compiled else gpu.base
     ratio = cpu / work if cpu and work else None
     slots = {"saved": units.duration(saved * 1000, lang), "times": "?" if ratio is None else f"{ratio:.1f}"}
-    return "not-at-this-size", TEXTS("not-at-this-size", lang, **slots), None if ratio is None else round(ratio, 2)
+    key = "not-at-this-size" if side.real_ns is not None else "not-at-this-size-profiled"
+    return "not-at-this-size", TEXTS(key, lang, **slots), None if ratio is None else round(ratio, 2)
 
 
 def _cpu_us(side: TraceSide) -> float | None:

@@ -114,7 +114,8 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
     paired = one_recording(base, new)
     ratio = 1.0 if paired else pace(base, new)
-    found += listed_pace(ratio, names[1], lang)
+    paces = listed_pace(ratio, names, lang)
+    found += paces
     groups = kernel_groups(base, new, lang, paired=paired, judge="gpu" not in spoiled)
     counts = _counts(base, new, "counts" in spoiled)
     times = [*_times(base, new, spoiled, paired, ratio), *_idle(base, new, spoiled, paired, ratio)]
@@ -122,7 +123,10 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     told = [f for f in times if f.call in ("less", "more")]
     slower = any(g.call in ("less", "more") for g in groups.differ)
     certain = bool(told) or slower or not structure_same
-    changes = finding_changes(base.report, new.report, certain=certain)
+    faster = any(f.id in ("time_us", "time_profiled_us") and f.call == "less" for f in times)
+    real = base.real_ns is not None and new.real_ns is not None
+    loose = "cpu" in spoiled or (bool(paces) and not real)
+    changes = finding_changes(base.report, new.report, certain=certain, faster=faster, spoiled=loose)
     found_pair = Pair(
         new=place,
         headline="",

@@ -85,7 +85,8 @@ class Figure(Struct, frozen=True):
         group: ``time``, ``idle``, ``structure``.
         base, new: medians over the steps.
         call: one of `CALLS`.
-        margin_ratio: what the difference, as a part of the base, had to exceed; null for counts, and where nothing was called.
+        margin_ratio: what the difference had to exceed, as a part of the base (at the new trace's pace, see `Pair.pace_ratio`);
+            null for counts and what is withheld.
     """
 
     id: str
@@ -145,7 +146,7 @@ class FindingChange(Struct, frozen=True):
 
     Attributes:
         id: of the finding.
-        change: ``lost``, ``gained``, ``smaller``, ``larger``.
+        change: ``lost``, ``gained``, ``smaller``, ``larger``; ``uncovered``: gained, since the step around it became shorter.
         title: the finding's title in the trace where it is dearer.
         base_ratio, new_ratio: share of the step that it would save; null where there is no such finding.
         certain: whether a difference of the structure, or a called difference of times, is behind it; otherwise it may come

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lanewise.engine import LEAST_SHARE
 from lanewise.report import Finding, Report
 
 from .document import FindingChange
@@ -16,12 +17,14 @@ _GENERAL = frozenset(
 _HALF, _LEAST_SHARE = 0.5, 0.05
 
 
-def finding_changes(base: Report, new: Report, *, certain: bool) -> list[FindingChange]:
+def finding_changes(base: Report, new: Report, *, certain: bool, faster: bool, spoiled: bool) -> list[FindingChange]:
     """Findings lost and gained, smaller and larger; the dearest first, general symptoms last.
 
     Args:
         base, new: the reports.
         certain: whether a difference of structure or of times is behind them.
+        faster: whether the step is seen to be shorter in the new trace.
+        spoiled: whether CPU times do not compare, on which general symptoms rest.
     """
     a, b = _by_id(base), _by_id(new)
     out = []
@@ -29,7 +32,9 @@ def finding_changes(base: Report, new: Report, *, certain: bool) -> list[Finding
         change = _change(a.get(rule), b.get(rule))
         if change is None:
             continue
-        dearer = (b if change in ("gained", "larger") else a)[rule]
+        if change == "gained" and faster and _uncovered(b[rule], base, new):
+            change = "uncovered"
+        dearer = (b if change in ("gained", "uncovered", "larger") else a)[rule]
         out.append(
             FindingChange(
                 id=rule,
@@ -37,11 +42,18 @@ def finding_changes(base: Report, new: Report, *, certain: bool) -> list[Finding
                 title=dearer.title,
                 base_ratio=a[rule].share_ratio if rule in a else None,
                 new_ratio=b[rule].share_ratio if rule in b else None,
-                certain=certain,
+                certain=certain and not (spoiled and rule in _GENERAL),
                 general=rule in _GENERAL,
             )
         )
     return sorted(out, key=lambda c: (c.general, -max(c.base_ratio or 0.0, c.new_ratio or 0.0)))
+
+
+def _uncovered(finding: Finding, base: Report, new: Report) -> bool:
+    """Whether a finding shows only because the step is shorter: a general symptom, or too cheap for the longer step."""
+    if finding.id in _GENERAL:
+        return True
+    return (finding.saving_us_per_step or 0.0) < LEAST_SHARE * (base.step.time_us or 0.0)
 
 
 def _by_id(report: Report) -> dict[str, Finding]:

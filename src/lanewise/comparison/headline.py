@@ -5,6 +5,7 @@ from __future__ import annotations
 from lanewise import units
 
 from .document import Figure, KernelGroup, Pair
+from .noise import CPU_RUN, GPU_BOUND_RUN
 from .texts import TEXTS
 
 __all__ = ["headline", "needed", "step_figure"]
@@ -41,7 +42,7 @@ def signed_percent(a: float | None, b: float | None, lang: str) -> str:
         return units.unknown(lang)
     if b and b / a >= 3:
         return f"{b / a:.1f}×"
-    return ("+" if b > a else "−") + units.percent(abs(b / a - 1), lang)
+    return ("+" if b > a else "-") + units.percent(abs(b / a - 1), lang)
 
 
 def _time(pair: Pair, names: tuple[str, str], lang: str) -> str:
@@ -72,6 +73,7 @@ def _what(pair: Pair, lang: str) -> list[str]:
         out += [_kernel(g, lang) for g in called[:_MOST_KERNELS]]
     else:
         moved = [f for f in pair.figures if f.group == "structure" and f.call in ("less", "more")]
+        moved = [f for f in moved if f.id != "ops"] or moved
         texts = [
             TEXTS("count-of", lang, name=TEXTS(f"fig-{f.id}", lang), a=_number(f.base), b=_number(f.new))
             for f in moved[:_MOST_COUNTS]
@@ -99,7 +101,7 @@ def needed(pair: Pair, lang: str) -> list[str]:
         return []
     out = []
     if step.id == "time_profiled_us":
-        out.append(TEXTS("need-real", lang, margin=units.percent(0.40, lang)))
+        out.append(TEXTS("need-real", lang, margin=units.percent(CPU_RUN, lang), bound=units.percent(GPU_BOUND_RUN, lang)))
     if step.margin_ratio is not None and step.margin_ratio > 0.1:
         out.append(TEXTS("need-same-process", lang))
     return out

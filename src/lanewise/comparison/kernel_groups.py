@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from .document import KernelGroup, KernelPart
 from .figures import TraceSide
 from .noise import MEMORY_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
-from .sequence import Slot
+from .sequence import Sequence, Slot
 
 __all__ = ["Groups", "kernel_groups", "one_recording"]
 
@@ -23,6 +24,10 @@ Array = npt.NDArray[Any]
 
 # Kernels' times are kept to 32 ns (CUPTI on an H200), and the shortest ones jitter by a few of these.
 _TICK_NS = 100.0
+# Between two recordings, what changes a step's GPU time by less says nothing about the program.
+_LEAST_SHARE = 0.005
+# Inductor numbers its kernels.
+_NUMBERED = re.compile(r"^(triton_.*?)_\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +93,12 @@ def _untold(group: KernelGroup) -> KernelGroup:
 
 
 def _key(match: Match, base: list[Slot], new: list[Slot]) -> tuple[Any, ...]:
-    return (tuple(base[i].name for i in match.base), tuple(new[j].name for j in match.new))
+    return (tuple(_unnumbered(base[i].name) for i in match.base), tuple(_unnumbered(new[j].name) for j in match.new))
+
+
+def _unnumbered(name: str) -> str:
+    match = _NUMBERED.match(name)
+    return match.group(1) if match else name
 
 
 def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paired: bool) -> KernelGroup:
@@ -97,7 +107,8 @@ def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paire
     right = [j for m in found for j in m.new]
     ns_a = a.ns[:, left].sum(axis=1) if left else np.zeros(1)
     ns_b = b.ns[:, right].sum(axis=1) if right else np.zeros(1)
-    verdict = _judged(ns_a, ns_b, [a.slots[i] for i in left], [b.slots[j] for j in right], paired)
+    least = 0.0 if paired else max(_TICK_NS * max(len(left), len(right)), _LEAST_SHARE * _step_ns(a))
+    verdict = _judged(ns_a, ns_b, [a.slots[i] for i in left], [b.slots[j] for j in right], paired, least)
     first = found[0]
     slots = [a.slots[i] for i in first.base] + [b.slots[j] for j in first.new]
     return KernelGroup(
@@ -119,14 +130,18 @@ def _sum_of_medians(ns: Array, places: list[int]) -> float:
     return float(np.median(ns[:, places], axis=0).sum()) if places else 0.0
 
 
-def _judged(a: Array, b: Array, left: list[Slot], right: list[Slot], paired: bool) -> Judgement:
+def _judged(a: Array, b: Array, left: list[Slot], right: list[Slot], paired: bool, least: float) -> Judgement:
     """Times of a group; what two runs differ by is that of its ops, the larger where they differ."""
     if not left or not right:
         # What is gone or new is exact; its time needs no margin.
         return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
     slots = left + right
     run = PRODUCT_RUN if all(products(s) for s in slots) else MEMORY_RUN
-    return judged(a, b, run, paired=paired, least=0.0 if paired else _TICK_NS * max(len(left), len(right)))
+    return judged(a, b, run, paired=paired, least=least)
+
+
+def _step_ns(sequence: Sequence) -> float:
+    return float(np.median(sequence.ns.sum(axis=1))) if sequence.steps else 0.0
 
 
 def _kind(match: Match, base: list[Slot], new: list[Slot]) -> str:
@@ -136,9 +151,9 @@ def _kind(match: Match, base: list[Slot], new: list[Slot]) -> str:
     if not n:
         return "added"
     if n == m == 1:
-        return "same" if base[match.base[0]].name == new[match.new[0]].name else "replaced"
-    epilogue = any(products(new[j]) for j in match.new) and any(products(base[i]) for i in match.base)
-    if epilogue and n > 1 and sum(products(new[j]) for j in match.new) == 1:
+        return "same" if _unnumbered(base[match.base[0]].name) == _unnumbered(new[match.new[0]].name) else "replaced"
+    before, after = [base[i].kind for i in match.base], [new[j].kind for j in match.new]
+    if before.count("gemm") == after.count("gemm") == 1 and n > 1:
         return "epilogue"
     return "fused" if n > m else "split" if n < m else "changed"
 

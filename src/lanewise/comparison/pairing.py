@@ -151,14 +151,17 @@ def _by_name(base: list[Slot], new: list[Slot]) -> list[Match]:
 
 
 def _moved(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
-    """Ops of one name that stayed without a partner in two places are the same op, moved."""
-    gaps = [m for m in matches if len(m.base) != 1 or len(m.new) != 1]
+    """Ops of one name that stayed without a partner in two places are the same op, moved.
+
+    Ops that stand for one of another name are free for this too: their own name is the better partner.
+    """
+    free = [m for m in matches if not _is_same(m, base, new)]
     waiting: dict[tuple[str, str | None], list[tuple[Match, int]]] = defaultdict(list)
-    for m in gaps:
+    for m in free:
         for j in m.new:
             waiting[new[j].name, new[j].op].append((m, j))
     found: list[Match] = []
-    for m in gaps:
+    for m in free:
         for i in list(m.base):
             there = waiting[base[i].name, base[i].op]
             if there:
@@ -169,8 +172,38 @@ def _moved(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Matc
     return [m for m in matches if m.base or m.new] + found
 
 
+def _is_same(match: Match, base: list[Slot], new: list[Slot]) -> bool:
+    return len(match.base) == len(match.new) == 1 and base[match.base[0]].name == new[match.new[0]].name
+
+
+def _optimizer(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Kernels over lists of tensors put together: another form of an optimizer shares no order with the one before.
+
+    Those that are as often in both stay as they are.
+    """
+    a, b = (Counter(s.name for s in slots if _is_list(s)) for slots in (base, new))
+    moved = {name for name in a | b if a[name] != b[name]}
+    if not moved or not a or not b:
+        return matches
+    out, whole = [], Match()
+    for m in matches:
+        left = [i for i in m.base if base[i].name in moved]
+        right = [j for j in m.new if new[j].name in moved]
+        whole.base += left
+        whole.new += right
+        rest = Match([i for i in m.base if i not in left], [j for j in m.new if j not in right])
+        if rest.base or rest.new:
+            out.append(rest)
+    return [*out, whole]
+
+
+def _is_list(slot: Slot) -> bool:
+    return slot.kind in ("foreach", "optimizer") and not (slot.op or "").startswith("aten::_foreach_copy")
+
+
 def grouped(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
     """Matches with what was absorbed put where it went: pointwise ops into a fused kernel or into a product's epilogue."""
+    matches = _optimizer(matches, base, new)
     out: list[Match] = []
     loose: list[Match] = []  # gaps of the base alone, not yet given to anything
     for match in matches:
@@ -180,7 +213,7 @@ def grouped(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Mat
                 loose.append(match)
             out.append(match)
             continue
-        if len(match.base) == len(match.new) == 1 and base[match.base[0]].name == new[match.new[0]].name:
+        if _is_same(match, base, new):
             out.append(match)
             continue
         if any(_absorbs(new[j]) for j in match.new):

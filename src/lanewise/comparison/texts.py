@@ -24,7 +24,9 @@ TEXTS = Catalog(
         "kernel-longer": "{label} takes {ratio} longer ({a} to {b} a step).",
         "kernel-shorter": "{label} takes {ratio} less ({a} to {b} a step).",
         "same-recording": "Both files are of one recording, so any difference counts.",
+        "parts-more": "… {count} more",
         "count-of": "{name} {a} → {b}",
+        "idle-of": "{cause}: {a} → {b} a step.",
         "cause-lost": "gone: {ids}",
         "cause-gained": "new: {ids}",
         "separator": ", ",
@@ -64,14 +66,17 @@ TEXTS = Catalog(
         "cond-partial": "The GPU's work is not fully recorded in {name}: GPU times and counts are not compared.",
         "cond-versions": "other {software}: {a} and {b}.",
         "cond-clocks": "other SM clock: {a} MHz and {b} MHz.",
-        "cond-pace": "The CPU ran the same calls {ratio} times as long in {new}: the machine or the profiler, not the program.",
+        "cond-pace": "The same calls take the CPU {ratio} times as long in {name}: the machine or the profiler, not the "
+        "program. CPU times are compared with that taken out.",
         # findings
         "lost": "gone",
         "gained": "new",
         "smaller": "smaller",
+        "uncovered": "next",
         "larger": "larger",
         # what would be needed
-        "need-real": "Record both with lanewise record: it times the step outside the profiler, where {margin} is enough.",
+        "need-real": "Record both with lanewise record: it times the step outside the profiler, where {margin} is enough "
+        "({bound} where the GPU is the limit).",
         "need-steps": "Record more steps: the spread over {count} steps hides differences below {margin}.",
         "need-same-process": "CPU-bound times vary by a third between two processes: measure both in one process, in turn, "
         "to see less.",
@@ -82,18 +87,22 @@ TEXTS = Catalog(
         "Worth it from about {times} times the GPU work on.",
         "not-at-this-size-slower": "Not worth it at this size: the step takes {lost} longer, since the CPU is the limit. "
         "The GPU saves {saved}; worth it from about {times} times the GPU work on.",
+        "not-at-this-size-profiled": "The GPU saves {saved} a step, but under the profiler the CPU is the limit: worth it from "
+        "at most {times} times this GPU work on. The step's time outside the profiler would tell whether it is already.",
         "gpu-slower": "Not worth it: the GPU side is {lost} a step slower.",
-        "not-worth-it": "Not worth it: the GPU saves nothing that can be seen, and the wrapper costs CPU time.",
+        "not-worth-it": "Not worth it: the GPU saves nothing that can be seen, and the wrapper costs {cost} of CPU "
+        "time a step.",
         "compile-unknown": "Whether it is worth it is not known: the recordings do not compare.",
         "fact-products": "Products by the same kernels: {same}; by other kernels: {other}.",
         "fact-fused": "{base} kernels became {new}.",
         "fact-fused-ops": "{ops} → {kernel}",
         "fact-epilogue": "{op} went into the epilogue of a GEMM.",
-        "fact-seeding": "Its result is first filled with what is added: {count} copies, {time} a step.",
-        "fact-inputs": "Inputs of the CUDA graph are copied before each replay: {count} copies, {time} a step.",
+        "fact-seeding": "What such a GEMM adds is first copied into its result: {count}, {time} a step.",
+        "fact-inputs": "Inputs of the CUDA graph are copied before each replay: {count}, {time} a step.",
         "fact-copies": "Copies added: {count}, {time} a step.",
-        "fact-graph": "{ops} GPU ops are launched as CUDA graphs: {count}.",
-        "fact-views": "View bookkeeping gone: {count} CPU ops fewer a step.",
+        "fact-graph": "CUDA graphs launched a step: {count}, with {ops} GPU ops.",
+        "fact-views": "View bookkeeping on the CPU: {a} → {b} a step; CPU ops {x} → {y}.",
+        "fact-wrapper": "Lookup, guards, wrapper and call of the graph: {time} of CPU time a step, as recorded.",
         "fact-regions": "Compiled regions a step: {count}, of {frames} frames.",
         "fact-recompiles": "Compiles during the recorded steps: {count} a step.",
         "layer-lookup": "cache lookup and guards",

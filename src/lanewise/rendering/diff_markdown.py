@@ -82,7 +82,8 @@ def _kernels(pair: Pair, lang: str, limit: int | None) -> str:
 
 def _findings(pair: Pair, lang: str) -> str:
     sure, perhaps = certain_findings(pair)
-    lines = [f"- {'✅' if c.change in ('lost', 'smaller') else '❌'} {finding_text(c, lang)}: {c.title}" for c in sure]
+    marks = {"lost": "✅ ", "smaller": "✅ ", "gained": "❌ ", "larger": "❌ "}
+    lines = [f"- {marks.get(c.change, '')}{finding_text(c, lang)}: {c.title}" for c in sure]
     if perhaps:
         ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
         lines.append(f"- {TEXTS('maybe-noise', lang, ids=ids)}")

@@ -119,7 +119,8 @@ def _findings(page: Page, pair: Pair) -> None:
     page.heading(TEXTS("h-findings", lang))
     for change in sure:
         good = change.change in ("lost", "smaller")
-        page.item(finding_text(change, lang), mark="✓" if good else "✗", mark_style="green" if good else "red")
+        mark, style = ("✓", "green") if good else ("·", "") if change.change == "uncovered" else ("✗", "red")
+        page.item(finding_text(change, lang), mark=mark, mark_style=style)
         page.paragraph(change.title, indent=4, style="dim")
     if perhaps:
         ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lanewise import units
-from lanewise.comparison.compile_verdict import short_op
-from lanewise.comparison.document import Comparison, Figure, FindingChange, KernelGroup, KernelPart, Pair
+from lanewise.comparison.document import Comparison, Figure, FindingChange, KernelGroup, Pair
 from lanewise.comparison.headline import signed_percent
 from lanewise.comparison.texts import TEXTS
+from lanewise.comparison.wording import group_title
 
 from .page import us_text
 from .texts import cause_text
@@ -24,7 +24,8 @@ __all__ = [
 ]
 
 _ARROW = " → "
-_NAME_CELLS = 48
+# Less memory traffic than this is no reason for anything.
+_LEAST_BYTES = 1 << 20
 
 
 def figure_label(figure: Figure, lang: str) -> str:
@@ -51,9 +52,9 @@ def change_text(figure: Figure, lang: str) -> str:
     """What is said about a figure."""
     if figure.call in ("less", "more"):
         if figure.group == "structure":
-            return ("+" if figure.call == "more" else "−") + number_text(abs((figure.new or 0) - (figure.base or 0)), lang)
+            return ("+" if figure.call == "more" else "-") + number_text(abs((figure.new or 0) - (figure.base or 0)), lang)
         if not figure.base or not figure.new:
-            return ("+" if figure.call == "more" else "−") + us_text(abs((figure.new or 0) - (figure.base or 0)), lang)
+            return ("+" if figure.call == "more" else "-") + us_text(abs((figure.new or 0) - (figure.base or 0)), lang)
         return signed_percent(figure.base, figure.new, lang)
     if figure.call == "not-seen" and figure.margin_ratio and figure.margin_ratio < 10:
         return TEXTS("not-seen-below", lang, margin=units.percent(figure.margin_ratio, lang))
@@ -73,25 +74,6 @@ def shared_counts(figures: list[Figure], lang: str) -> str:
     return TEXTS("unchanged", lang, names=TEXTS("separator", lang).join(names)) if names else ""
 
 
-def group_title(group: KernelGroup, lang: str) -> str:
-    """``gelu + mul → triton_poi_fused_gelu_mul_0``."""
-    if group.kind == "same":
-        text = _part(group.base[0])
-    else:
-        left = " + ".join(_part(p) for p in group.base)
-        right = " + ".join(_part(p) for p in group.new)
-        left = left or TEXTS("was-added", lang) + ":"
-        text = f"{left} {right}" if not group.base else f"{left}{_ARROW}{right or TEXTS('was-removed', lang)}"
-    return f"{text} × {group.times}" if group.times > 1 else text
-
-
-def _part(part: KernelPart) -> str:
-    if part.name.startswith("triton_"):
-        name = part.name if len(part.name) <= _NAME_CELLS else part.name[: _NAME_CELLS - 1] + "…"
-        return f"{part.count} {name}" if part.count > 1 else name
-    return short_op(part.label, part.op, part.count)
-
-
 def group_numbers(group: KernelGroup, lang: str) -> str:
     """Times, what is saved, and the memory traffic that goes or comes."""
     out = []
@@ -104,9 +86,10 @@ def group_numbers(group: KernelGroup, lang: str) -> str:
         out.append(TEXTS("added-time", lang, time=us_text(delta, lang)))
     elif group.call == "not-seen":
         out.append(TEXTS("about-same", lang))
-    if group.base_bytes is not None and group.new_bytes is not None and group.base_bytes != group.new_bytes:
-        key = "traffic-less" if group.new_bytes < group.base_bytes else "traffic-more"
-        out.append(TEXTS(key, lang, size=units.size(abs(group.new_bytes - group.base_bytes), lang)))
+    moved = None if group.base_bytes is None or group.new_bytes is None else group.new_bytes - group.base_bytes
+    if moved is not None and abs(moved) >= _LEAST_BYTES:
+        key = "traffic-less" if moved < 0 else "traffic-more"
+        out.append(TEXTS(key, lang, size=units.size(abs(moved), lang)))
     return TEXTS("separator", lang).join(out)
 
 
