@@ -30,6 +30,7 @@ HOMES = (
     "loading.texts",
     "model.notes",
     "recording.texts",
+    "rendering.html_texts",
     "rendering.texts",
     "rendering.why",
     "roofline_texts",

@@ -17,11 +17,12 @@ from lanewise.errors import UsageError
 
 if TYPE_CHECKING:
     from lanewise.loading import Window
+    from lanewise.model.trace import Trace
     from lanewise.report import Finding, Report
 
 __all__ = ["command"]
 
-_SUFFIXES = {".json": "json", ".md": "md", ".txt": "terminal"}
+_SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
 _RULE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 _SAVING = re.compile(r"(\d+(?:\.\d+)?)\s*(%|ns|us|µs|ms|s)\Z")
 _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -29,8 +30,8 @@ _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 
 @click.command("explain", short_help="What this trace shows, and why the step takes as long as it does.")
 @options.trace_argument
-@click.option("--format", "form", type=click.Choice(["terminal", "json", "md"]), help="Form.  [default: terminal]")
-@click.option("-o", "--out", metavar="FILE", help="Write to a file; .json, .md or .txt decides the form.")
+@click.option("--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Form.  [default: terminal]")
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the form.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All evidence, and all rows of all tables.")
 @click.option(
@@ -65,6 +66,7 @@ def command(
     \b
     lanewise explain trace.json.gz                     read it in the terminal
     lanewise explain trace.json.gz --steps 3-5         only these steps
+    lanewise explain trace.json.gz -o report.html      one file with the timeline, to look at and pass on
     lanewise explain trace.json.gz -o report.md        for an issue or a pull request
     lanewise explain trace.json.gz --fail-on 5%        for CI: exit 1 when 5% could be saved
     """
@@ -76,13 +78,25 @@ def command(
     from lanewise.explaining import explain
 
     report = explain(loaded, lang)
-    options.write_text(_rendered(report, chosen, out, verbose, limit), out, force=force)
+    text = _page(loaded, report) if chosen == "html" else _rendered(report, chosen, out, verbose, limit)
+    options.write_text(text, out, force=force)
     breaches = [text for limit_ in limits for text in _breaches(report, limit_, lang)]
     for text in breaches:
         click.echo(f"lanewise: {text}", err=True)
     if breaches:
         sys.stdout.flush()
         sys.exit(1)
+
+
+def _page(trace: Trace, report: Report) -> str:
+    """The HTML report, which holds the texts in every language."""
+    from lanewise.explaining import explain
+    from lanewise.rendering import html
+    from lanewise.timeline import timeline
+    from lanewise.translations import LANGUAGES
+
+    reports = {code: report if code == report.lang else explain(trace, code) for code in LANGUAGES}
+    return html.render(reports, timeline(trace, report), report.lang)
 
 
 def _rendered(report: Report, form: str, out: str | None, verbose: bool, limit: int) -> str:

@@ -1,0 +1,8 @@
+"""The trace as a picture: lanes, rows and slices, with levels of detail that are prepared when the report is made."""
+
+from __future__ import annotations
+
+from .document import LanePart, Links, StepSpan, Timeline
+from .drawing import timeline
+
+__all__ = ["LanePart", "Links", "StepSpan", "Timeline", "timeline"]
