@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .columns import MISSING, ChunkColumns
+from .columns import ChunkColumns
+from .values import LARGEST_STREAM, MISSING, MOST_DEVICES
 
 __all__ = ["Assembly"]
 
@@ -159,7 +160,7 @@ def _fill_from_lanes(tables: Tables, lanes: list[tuple[Any, Any]]) -> None:
     if gpu is None:
         return
     lane = tables["events"]["lane"][gpu["event"]]
-    for column, of_lane in (("device", _device_of), ("stream", lambda key: _index(key[1]))):
+    for column, of_lane in (("device", _device_of), ("stream", lambda key: _index(key[1], LARGEST_STREAM))):
         lacking = gpu[column] == MISSING
         if lacking.any():
             known = np.array([of_lane(key) for key in lanes], dtype=np.int64)
@@ -168,12 +169,12 @@ def _fill_from_lanes(tables: Tables, lanes: list[tuple[Any, Any]]) -> None:
 
 def _device_of(key: tuple[Any, Any]) -> int:
     """The process of a GPU lane is its device; the exporter before Kineto had the device in place of the thread."""
-    return _index(key[1]) if key[0] == "CUDA functions" else _index(key[0])
+    return _index(key[1] if key[0] == "CUDA functions" else key[0], MOST_DEVICES)
 
 
-def _index(value: Any) -> int:
+def _index(value: Any, bound: int) -> int:
     """A device or stream number out of a lane's id: 3, "stream 7", "GPU 0"."""
     if isinstance(value, int):
-        return value if 0 <= value < 2**31 else MISSING
+        return value if 0 <= value < bound else MISSING
     digits = "".join(c for c in str(value) if c in "0123456789")
-    return int(digits) if digits and len(digits) < 10 else MISSING
+    return int(digits) if digits and len(digits) < 10 and int(digits) < bound else MISSING

@@ -20,12 +20,11 @@ from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTH
 
 from .exact import exact_ns
 from .records import EXACT_FLOAT_US, NOTHING, Args, Event, TextEvent
+from .values import LARGEST_STREAM, MISSING, MOST_DEVICES, floats, integers, ratios, small, triples, within
 
-__all__ = ["MISSING", "ChunkColumns", "Numbering", "chunk_columns"]
+__all__ = ["ChunkColumns", "Numbering", "chunk_columns"]
 
 Array = npt.NDArray[Any]
-# Marks "not there" in integer columns until they become Polars frames, where it is null.
-MISSING = -1
 _NO_ARGS = Args()
 # A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
 # that sums of durations fit into int64.
@@ -73,68 +72,6 @@ class ChunkColumns:
 
 class NeedsTextError(Exception):
     """These timestamps do not fit a double: decode the chunk again with their text."""
-
-
-def integers(values: list[Any]) -> Array:
-    """int64 of numbers, numeric strings and None (MISSING); what is no number is MISSING."""
-    try:
-        return np.array(values, dtype=np.int64)
-    except (TypeError, ValueError, OverflowError):
-        return np.array([_integer(v) for v in values], dtype=np.int64)
-
-
-def _integer(value: Any) -> int:
-    if value is None:
-        return MISSING
-    try:
-        number = int(value, 0) if isinstance(value, str) else int(value)
-    except (ValueError, OverflowError):
-        return MISSING
-    # An unsigned 64-bit -1, as some exporters print it.
-    number = number - 2**64 if number >= 2**63 else number
-    return number if -(2**63) <= number < 2**63 else MISSING
-
-
-def floats(values: list[Any]) -> Array:
-    """float64 of numbers; NaN for None and for what is no number."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return np.array([_float(v) for v in values], dtype=np.float64)
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
-
-
-def triples(values: list[Any]) -> Array:
-    """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
-    try:
-        array = np.array(values, dtype=np.int64)
-        if array.shape == (len(values), 3) and (np.abs(array) < 2**31).all():
-            return array.astype(np.int32)
-    except (TypeError, ValueError, OverflowError):
-        pass
-    out = np.full((len(values), 3), MISSING, dtype=np.int32)
-    for i, value in enumerate(values):
-        if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
-            out[i] = value
-    return out
-
-
-def _small(values: list[Any]) -> Array:
-    """int32 of numbers; MISSING for what does not fit."""
-    array = integers(values)
-    return np.where((array >= 0) & (array < 2**31), array, MISSING).astype(np.int32)
-
-
-def _ratios(values: list[Any]) -> Array:
-    """float32 of numbers; NaN for what does not fit."""
-    array = floats(values)
-    return np.where(np.abs(array) < 1e30, array, np.nan).astype(np.float32)
 
 
 def _times(events: Sequence[Event | TextEvent], text: bool) -> Array:
@@ -265,8 +202,8 @@ def _gpu_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
     return {
         "correlation": integers([a.correlation for a in args]),
         "external_id": _external(args),
-        "device": integers([a.device for a in args]),
-        "stream": integers([a.stream for a in args]),
+        "device": within([a.device for a in args], MOST_DEVICES),
+        "stream": within([a.stream for a in args], LARGEST_STREAM),
         "bytes": integers([a.bytes for a in args]),
         "grid_x": grid[:, 0],
         "grid_y": grid[:, 1],
@@ -274,9 +211,9 @@ def _gpu_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
         "block_x": block[:, 0],
         "block_y": block[:, 1],
         "block_z": block[:, 2],
-        "registers": _small([a.registers for a in args]),
-        "shared_memory": _small([a.shared_memory for a in args]),
-        "occupancy": _ratios([a.occupancy for a in args]),
+        "registers": small([a.registers for a in args]),
+        "shared_memory": small([a.shared_memory for a in args]),
+        "occupancy": ratios([a.occupancy for a in args]),
         "graph_node": integers([a.graph_node for a in args]),
     }
 
@@ -332,8 +269,8 @@ def _python_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
 def _sync_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
     return {
         "correlation": integers([a.correlation for a in args]),
-        "device": integers([a.device for a in args]),
-        "stream": integers([a.stream for a in args]),
+        "device": within([a.device for a in args], MOST_DEVICES),
+        "stream": within([a.stream for a in args], LARGEST_STREAM),
         "kind": _or_missing([a.sync_kind for a in args], numbers.strings),
         "wait_on_stream": integers([a.wait_stream for a in args]),
         "wait_on_record": integers([a.wait_record for a in args]),

@@ -21,7 +21,7 @@ from msgspec import Raw, Struct
 
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES, canonical_category
 
-from .columns import NO_TIME, Numbering, floats, integers
+from .columns import NO_TIME, Numbering
 from .decoding import DECODE_ERRORS, end_by
 from .exact import exact_ns
 from .framing import EVENT_START, Framer, HeaderScan
@@ -29,6 +29,7 @@ from .mending import mended_texts
 from .reader import Progress
 from .reading import survey
 from .source import Source, TraceSource, open_source
+from .values import floats, integers
 from .window import Selection, Window
 
 __all__ = ["SliceResult", "slice_trace"]

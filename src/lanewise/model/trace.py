@@ -123,6 +123,11 @@ class Trace:
     file_bytes: int | None = None
     _results: dict[Any, Any] = field(default_factory=dict, repr=False)
 
+    def __post_init__(self) -> None:
+        for columns in self.tables.values():
+            for values in columns.values():
+                values.setflags(write=False)
+
     def __len__(self) -> int:
         return len(self.ts)
 
@@ -143,7 +148,9 @@ class Trace:
     @cached_property
     def end(self) -> Array:
         """int64 (events,): ends in ns."""
-        return self.ts + self.dur
+        end: Array = self.ts + self.dur
+        end.setflags(write=False)
+        return end
 
     @property
     def category(self) -> Array:

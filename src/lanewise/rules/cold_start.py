@@ -37,6 +37,8 @@ def _check(ctx: Context) -> Outcome:
         return Clear()
     begin, end = _window(ctx, 0)
     mine = setup[(ctx.trace.ts[setup] >= begin) & (ctx.trace.ts[setup] < end)]
+    if not len(mine):
+        return Clear()
     order = mine[np.argsort(-ctx.trace.dur[mine], kind="stable")]
     kinds = [k for k, events in ctx.answer(_kinds).items() if np.isin(events, mine).any()]
     return [

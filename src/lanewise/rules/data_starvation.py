@@ -34,12 +34,12 @@ def _check(ctx: Context) -> Outcome:
     events = events[np.isin(ctx.trace.lane[events], ctx.lanes)]
     gone = ctx.intervals(events)
     step_ns = float(ctx.steps.time_ns[ctx.step_numbers].sum())
-    if len(events) and length(gone) >= _LEAST_SHARE * step_ns:
+    if length(gone) and length(gone) >= _LEAST_SHARE * step_ns:
         return [_draft(ctx, gone, events[np.argsort(-ctx.trace.dur[events], kind="stable")], _variant(ctx, events), step_ns)]
     if len(events):
         return Clear()
     gone, calls, to_copy = ctx.answer(unnamed_loading)
-    if length(gone) < _LEAST_SHARE * step_ns:
+    if not length(gone) or length(gone) < _LEAST_SHARE * step_ns:
         return Clear()
     return [_draft(ctx, gone, calls, "copy" if to_copy else "python", step_ns)]
 

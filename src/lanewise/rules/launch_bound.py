@@ -46,7 +46,11 @@ def _check(ctx: Context) -> Outcome:
     gone = _dispatching(ctx)
     change = Change(cpu=gone, extra_cpu_ns=_GRAPH_NS + _NODE_NS * nodes)
     cpu = max(0.0, replay.cpu_ns() - ctx.per_step(length(step_windows(ctx)) - length(gone)))
-    if replay.saving(change) < _LEAST_SHARE * replay.real_ns or cpu < (1 + _LEAST_SHARE) * replay.gpu_ns():
+    if (
+        not replay.real_ns
+        or replay.saving(change) < _LEAST_SHARE * replay.real_ns
+        or cpu < (1 + _LEAST_SHARE) * replay.gpu_ns()
+    ):
         return Clear()
     calls = ctx.launches.call[launched]
     # At the least the ops' own work goes, and every kernel is still launched by itself.
