@@ -127,11 +127,14 @@ def verdict(context: Context, findings: list[doc.Finding], lang: str) -> doc.Ver
     where = where_time_goes(context)
     if where is None:
         return doc.Verdict("unknown", _no_steps(trace, lang))
-    bound, key = _bound(context, where, findings), ""
+    bound, named = _bound(context, where, findings)
+    key = ""
     if bound == "gpu":
         bound, known = _gpu_bound(context)
         key = bound if known else "gpu"
     part = sum(where.causes[c] for c in _BOUNDS.get(bound, _BOUNDS["gpu"]))
+    if named is not None:  # the idle time alone shows a busy CPU; the finding knows what it was busy with
+        part = max(part, 1000 * (named.saving_us_per_step or 0.0))
     gpu = sum(v for c, v in where.causes.items() if not c.startswith("idle_"))
     numbers = _numbers(context, where, gpu)
     share_of = gpu if bound.startswith("gpu") else part
@@ -164,8 +167,8 @@ def _no_steps(trace: Trace, lang: str) -> str:
     return _TEXTS("no-steps", lang, busy=units.percent(share, lang), window=units.duration(length, lang))
 
 
-def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> str:
-    """What takes the largest part of the step; a busy CPU is named by the finding that explains it."""
+def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> tuple[str, doc.Finding | None]:
+    """What takes the largest part of the step, and the finding that names it where that is a busy CPU."""
     parts = {bound: sum(where.causes[c] for c in causes) for bound, causes in _BOUNDS.items()}
     # Launching and Python are one side: which of the two it is matters only once the CPU is the limit.
     cpu = parts["launch"] + parts["cpu"] + parts["host-sync"]
@@ -179,8 +182,8 @@ def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> str:
         best = max(("launch", "cpu", "host-sync"), key=lambda b: parts[b])
         named = next((f for f in findings if f.id in _BOUND_BY_FINDING and (f.share_ratio or 0) >= _NAMING_SHARE), None)
         if named is not None:
-            return _BOUND_BY_FINDING[named.id]
-    return best
+            return _BOUND_BY_FINDING[named.id], named
+    return best, None
 
 
 def _host_share(context: Context) -> float:
