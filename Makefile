@@ -40,6 +40,8 @@ format: $(VENV)/.installed-dev ## put the code into ruff's form
 
 docs: $(VENV)/.installed ## write again what is generated in docs/ and the READMEs
 	$(BIN)/python scripts/reference.py
+	$(BIN)/python scripts/rule_pages.py
+	$(BIN)/python scripts/reports.py
 	$(BIN)/python scripts/excerpts.py
 
 bench: $(VENV)/.installed ## load times beside other programs (some minutes, 3 GB of disk)
