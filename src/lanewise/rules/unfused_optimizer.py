@@ -48,7 +48,8 @@ def _check(ctx: Context) -> Outcome:
     if not foreach and len(rows) < _KERNELS_PER_TENSOR * tensors * len(marks):
         return Clear()
     scale = fused_ns * len(marks) / max(float(ctx.gpu_ns[rows].sum()), 1.0)
-    after = {int(r): int(ctx.gpu_ns[r] * min(scale, 1.0)) for r in rows}
+    shrunk = (ctx.gpu_ns[rows] * min(scale, 1.0)).astype(np.int64)
+    after = dict(zip(rows.tolist(), shrunk.tolist(), strict=True))
     cpu = ctx.intervals(marks)
     return [
         Draft(
