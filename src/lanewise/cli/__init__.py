@@ -22,6 +22,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("why", "why", "Why the GPU was idle at a moment."),
     ("rule", "rule", "What a finding means, how to fix it, how it is measured."),
     ("guess", "guess", "What you think a step runs, beside what it ran."),
+    ("expect", "expect", "Does a trace still have the structure that it should have? For CI."),
     ("slice", "slice", "Cut a few steps or a time window out of a large trace."),
     ("kernel", "kernel", "What a kernel's name says, in words."),
     ("record", "record", "Record a trace of a script, without editing it."),

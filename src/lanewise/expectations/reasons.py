@@ -224,7 +224,8 @@ def _work(items: Sequence[Item], at: int, around: _Around, lang: str) -> str:
     backward = _backward(around, lang)
     if backward is not None:
         return backward
-    siblings = sum(bool(x.chain) and x.chain[0] == item.chain[0] for x in items) if item.chain else 0
+    same = [x for x in items if item.chain and x.chain and x.chain[0] == item.chain[0]]
+    siblings = sum(x.kernel.kind != "memset" for x in same)
     if siblings > 1 and around.ops:
         return GUESS("several", lang, op=around.ops[0], count=siblings)
     if around.place and around.ops:

@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lanewise
+from builder import TraceBuilder
+from lanewise.errors import UsageError
+from lanewise.expectations.checking import checked
+from lanewise.expectations.document import Outcome
+from lanewise.expectations.keys import KEYS
+from lanewise.expectations.proposing import proposed
+from lanewise.expectations.reading import expectations_of, read_expectations
+from places import DATA, ROOT, SHARED
+
+GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
+FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2x2x1_ffma_aligna4_alignc4_execute"
+ADD = "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, 3ul>(int)"
+
+
+def training(steps: int = 4, *, syncs: tuple[int, ...] = (), first_more: int = 0, more: tuple[int, ...] = ()) -> TraceBuilder:
+    """Steps of two products and an addition; some with an `.item()`, some with one more addition."""
+    t = TraceBuilder()
+    for number in range(steps):
+        at = 2000 * number
+        t.step(number, at, 1900)
+        t.annotation("mlp_fwd", at + 5, 400)
+        for i, (op, name) in enumerate((("aten::mm", GEMM), ("aten::mm", GEMM), ("aten::add", ADD))):
+            t.op(op, at + 10 + 100 * i, 50)
+            t.launch(at + 20 + 100 * i, 5, gpu=(at + 40 + 100 * i, 60), name=name)
+        for i in range(first_more if number == 0 else number in more):
+            t.op("aten::add", at + 500 + 100 * i, 50)
+            t.launch(at + 510 + 100 * i, 5, gpu=(at + 530 + 100 * i, 10), name=ADD)
+        if number in syncs:
+            t.op("aten::item", at + 1200, 100)
+            t.op("aten::_local_scalar_dense", at + 1205, 90)
+            t.launch(
+                at + 1210,
+                5,
+                gpu=(at + 1230, 5),
+                name="Memcpy DtoH (Device -> Pageable)",
+                cat="gpu_memcpy",
+                call="cudaMemcpyAsync",
+            )
+            t.call("cudaStreamSynchronize", at + 1220, 60)
+    return t
+
+
+def one(trace: Any, document: dict[str, Any]) -> Outcome:
+    (row,) = checked(trace, expectations_of(document)).rows
+    return row
+
+
+def status(trace: Any, **expected: Any) -> str:
+    return one(trace, {"step": expected}).status
+
+
+def test_counts_per_step() -> None:
+    trace = training().load()
+    for expected in (
+        {"kernels": 3},
+        {"launches": "3"},
+        {"kernels": {"gemm": 2}},
+        {"gpu_ops": "<=3"},
+        {"memsets": 0},
+        {"copies": 0},
+    ):
+        assert status(trace, **expected) == "held", expected
+    for expected in ({"kernels": 4}, {"launches": "<3"}, {"kernels": {"gemm": ">=3"}}, {"kernels": {"softmax": 1}}):
+        assert status(trace, **expected) == "breached", expected
+
+
+def test_every_usual_step_must_satisfy_it_and_the_breach_names_the_step() -> None:
+    row = one(training(more=(2,)).load(), {"step": {"kernels": 3}})
+    assert row.status == "breached"
+    assert row.found == "3 in step 1, 3; 4 in step 2"
+    # What the other steps have as well is no evidence.
+    (line,) = row.evidence
+    assert "add" in line
+    assert "aten::add" in line
+
+
+def test_the_first_step_may_differ_and_that_is_said() -> None:
+    row = one(training(first_more=2).load(), {"step": {"kernels": 3}})
+    assert row.status == "held"
+    assert row.reason == "the first step (0) has 5"
+
+
+def test_of_two_steps_both_count() -> None:
+    assert status(training(2, first_more=2).load(), kernels=3) == "breached"
+
+
+def test_host_syncs_and_copies_by_direction() -> None:
+    trace = training(syncs=(2,)).load()
+    row = one(trace, {"step": {"host_syncs": 0}})
+    assert row.status == "breached"
+    assert row.found == "0 in step 1, 3; 1 in step 2"
+    assert "aten::item" in row.evidence[0]
+    rows = checked(trace, expectations_of({"step": {"copies": {"dtoh": "<=1", "htod": 0, "total": 0}}})).rows
+    assert [r.status for r in rows] == ["held", "held", "breached"]
+    assert [r.key for r in rows] == ["copies.dtoh", "copies.htod", "copies.total"]
+
+
+def test_annotations() -> None:
+    trace = training(more=(2,)).load()
+    rows = checked(trace, expectations_of({"annotation": {"mlp_fwd": {"kernels": 3, "calls": 1, "ops": {"aten::mm": 2}}}})).rows
+    assert {r.status for r in rows} == {"held"}
+    assert rows[0].where == "annotation.mlp_fwd"
+    row = one(trace, {"annotation": {"mlp_bwd": {"kernels": 3}}})
+    assert row.status == "not-checked"
+    assert "Did you mean mlp_fwd" in (row.reason or "")
+
+
+def test_names_of_kernels_and_libraries() -> None:
+    trace = training().load()
+    assert status(trace, kernels_required=["nvjet*"]) == "held"
+    assert status(trace, kernels_forbidden=["*FLASH*"]) == "held"
+    row = one(trace, {"step": {"kernels_required": ["*flash*"]}})
+    assert (row.status, row.wanted) == ("breached", "*flash*")
+    assert row.evidence
+    assert status(trace, kernels_forbidden=["*nvjet*"]) == "breached"
+    assert status(trace, libraries_required=["cublas"]) == "held"
+    assert status(trace, libraries_forbidden=["aten"]) == "breached"
+
+
+def test_tensor_cores() -> None:
+    assert status(training().load(), tensor_cores=True) == "held"
+    assert status(training().load(), tensor_cores=False) == "breached"
+    t = TraceBuilder()
+    for number in range(3):
+        t.step(number, 1000 * number, 900)
+        t.op("aten::mm", 1000 * number + 5, 50)
+        t.launch(1000 * number + 10, 5, gpu=(1000 * number + 30, 60), name=FP32)
+    assert one(t.load(), {"step": {"tensor_cores": True}}).found == "1 of 1 without tensor cores"
+
+
+def test_compiled_regions_breaks_and_recompiles() -> None:
+    t = TraceBuilder()
+    for number in range(3):
+        at = 1000 * number
+        t.step(number, at, 900)
+        t.op("Torch-Compiled Region: 0/0", at + 10, 100)
+        t.op("aten::mm", at + 20, 50)
+        t.op("Torch-Compiled Region: 1/0", at + 200, 100)
+        if number == 2:
+            t.op("_compile.compile_inner (dynamo_timed)", at + 400, 200)
+            t.op("_compile.compile_inner (dynamo_timed)", at + 450, 100)
+    trace = t.load()
+    rows = checked(trace, expectations_of({"step": {"compiled_regions": 2, "graph_breaks": 0, "recompiles": 0}})).rows
+    assert [r.status for r in rows] == ["held", "breached", "breached"]
+    assert rows[1].found == "1"
+    assert rows[2].found == "0 in step 1; 1 in step 2"
+
+
+def test_what_a_trace_cannot_tell_is_not_checked() -> None:
+    t = TraceBuilder(gpus=0)
+    for number in range(3):
+        t.step(number, 1000 * number, 900)
+        t.op("aten::mm", 1000 * number + 10, 50)
+    trace = t.load()
+    document = {
+        "step": {
+            "kernels": 1, "copies": 0, "host_syncs": 0, "allocations": 0, "tensor_cores": True, "gpu_busy_share": ">=0%",
+            "limit_share": ">=0%", "peak_memory": "<=1 TiB", "launches": 0, "libraries_forbidden": ["aten"], "memsets": 0,
+            "ops": {"aten::mm": 1}, "graph_breaks": 0, "tensor_allocations": 0,
+        }
+    }  # fmt: skip
+    outcomes = checked(trace, expectations_of(document))
+    assert {r.key for r in outcomes.of("held")} == {"ops.aten::mm", "graph_breaks"}
+    assert not outcomes.of("breached")
+    assert all(r.reason for r in outcomes.of("not-checked"))
+    assert not outcomes.failed()
+    assert outcomes.failed(strict=True)
+
+
+def test_without_steps_nothing_of_a_step_has_passed() -> None:
+    t = TraceBuilder()
+    t.op("aten::mm", 0, 100)
+    t.launch(10, 5, gpu=(20, 50), name=GEMM)
+    assert status(t.load(), kernels=1) == "not-checked"
+
+
+def test_lost_gpu_records_are_no_count() -> None:
+    t = training()
+    t.call("cudaLaunchKernel", 2000 * 2 + 1500, 10, correlation=9999)
+    row = one(t.load(), {"step": {"kernels": 3}})
+    assert (row.status, row.reason) == ("not-checked", "not all GPU work of these steps was recorded")
+
+
+def test_findings() -> None:
+    trace = training(8, syncs=(1, 2, 3, 4, 5, 6, 7)).load()
+    row = one(trace, {"trace": {"findings_absent": ["host-sync"]}})
+    assert row.status == "breached"
+    assert row.evidence[0].startswith("host-sync: ")
+    assert one(trace, {"trace": {"findings_absent": ["sdpa-math"]}}).status == "held"
+    assert one(trace, {"trace": {"findings_absent": ["*"]}}).status == "breached"
+
+
+def test_a_ratio_of_two_times_of_one_trace() -> None:
+    trace = training().load()
+    rows = checked(
+        trace,
+        expectations_of(
+            {
+                "ratio": [
+                    {"of": "mlp_fwd", "to": "step", "time": "gpu", "is": "100%"},
+                    {"of": "mlp_fwd", "time": "wall", "is": "<=25%"},
+                    {"of": "mlp_fwd", "time": "wall", "is": "<=20%"},
+                ]
+            }
+        ),
+    ).rows
+    assert [r.status for r in rows] == ["held", "held", "breached"]
+
+
+def test_a_baseline_with_its_noise(tmp_path: Path) -> None:
+    training().write(tmp_path / "good.json")
+    slower = training()
+    for number in range(4):
+        at = 2000 * number
+        slower.op("aten::mm", at + 700, 50)
+        slower.launch(at + 710, 5, gpu=(at + 720, 60), name=GEMM)
+    file = tmp_path / "e.toml"
+    file.write_text('[baseline]\ntrace = "good.json"\ngpu_time = "<=1.05"\nstep_time = "<=1.05"\n')
+    same = checked(training().load(), read_expectations(str(file)))
+    assert [r.status for r in same.rows] == ["held", "held"]
+    found = checked(slower.load(), read_expectations(str(file)))
+    assert [r.status for r in found.rows] == ["breached", "held"]
+    assert found.rows[0].found == "133 % (240 µs / 180 µs)"
+    # 8 % more is within what two recordings differ by (4 %) and the bound.
+    near = training(more=(0, 1, 2, 3))
+    row = checked(near.load(), read_expectations(str(file))).rows[0]
+    assert row.status == "not-checked"
+    assert "noise" in (row.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[step]\nkernel = 5\n", "Did you mean kernels?"),
+        ("[steps]\nkernels = 5\n", "Did you mean step?"),
+        ("[step]\nkernels = 'many'\n", "Write a number"),
+        ("[step]\nkernels = { gemmm = 3 }\n", "Did you mean gemm?"),
+        ("[step]\ncopies = { h2d = 3 }\n", "htod"),
+        ("[step]\nsdpa = 'flash2'\n", "Did you mean flash?"),
+        ("[step]\ntensor_cores = 'yes'\n", "true or false"),
+        ("[step]\nkernels_required = 'x'\n", "list of texts"),
+        ("[step]\ncalls = 1\n", "nothing called 'calls'"),
+        ("[trace]\nfindings_absent = ['host-sink']\n", "Did you mean host-sync?"),
+        ("[annotation]\nmlp = 3\n", "stands directly"),
+        ("[[ratio]]\nof = 'x'\nis = 'small'\n", "Write: of ="),
+        ("[[ratio]]\nfo = 'x'\n", "nothing called 'fo'"),
+        ("[baseline]\ngpu_time = '<=1'\n", "names no trace"),
+        ("step = 3\n", "not a value"),
+        ("[step]\nkernels = \n", "no TOML"),
+        ("", "expects nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "expectations.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=r"expectations\.toml") as raised:
+        read_expectations(str(file))
+    assert message in str(raised.value)
+
+
+def test_a_file_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="lanewise expect --write"):
+        read_expectations("nowhere.toml")
+
+
+def test_every_key_is_documented() -> None:
+    page = (ROOT / "docs" / "expectations.md").read_text("utf-8")
+    for key in KEYS:
+        assert f"`{key.name}`" in page, key.name
+
+
+# Recorded on an H200.
+
+RECORDED = sorted([*DATA.rglob("*.json.gz"), *(ROOT / "examples").glob("*.json.gz")])
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda p: "-".join(p.relative_to(ROOT).parts[-2:]))
+def test_a_trace_satisfies_what_is_proposed_from_it(path: Path, tmp_path: Path) -> None:
+    trace = lanewise.load(path)
+    file = tmp_path / "e.toml"
+    file.write_text(proposed(trace), "utf-8")
+    outcomes = checked(trace, read_expectations(str(file)))
+    assert len(outcomes.rows) > 10
+    assert [r for r in outcomes.rows if r.status != "held"] == []
+
+
+def test_expectations_of_the_eager_mlp_are_broken_by_the_compiled_one() -> None:
+    document = {"step": {"kernels": {"total": 5, "gemm": 3}, "compiled_regions": 0, "memsets": 2, "tensor_cores": True}}
+    eager = lanewise.load(DATA / "03_simple_mlp" / "64_128_768_3072_eager_shapes_stack_mem.json.gz")
+    compiled = lanewise.load(DATA / "03_simple_mlp" / "64_128_768_3072_compile.json.gz")
+    assert not checked(eager, expectations_of(document)).failed()
+    broken = {r.key: r.found for r in checked(compiled, expectations_of(document)).of("breached")}
+    assert broken == {"kernels.total": "4", "compiled_regions": "1"}
+
+
+def test_memory_and_limits_where_they_were_recorded() -> None:
+    trace = lanewise.load(DATA / "03_simple_mlp" / "64_128_768_3072_eager_shapes_stack_mem.json.gz")
+    peak = one(trace, {"step": {"peak_memory": "<=1 MiB"}})
+    assert peak.status == "breached"
+    assert peak.found is not None
+    assert peak.found.endswith("MiB")
+    share = one(trace, {"step": {"limit_share": "1%..100%"}})
+    assert share.status == "held"
+
+
+@pytest.mark.parametrize(("backend", "folder"), [("math", DATA / "04_c_sdpa_attention")])
+def test_backend_of_attention(backend: str, folder: Path) -> None:
+    trace = lanewise.load(folder / f"8_16_1024_64_{backend}.json.gz")
+    assert status(trace, sdpa=backend) == "held"
+    row = one(trace, {"step": {"sdpa": "flash"}})
+    assert (row.status, row.found) == ("breached", "math (1)")
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("backend", ["flash", "efficient", "cudnn", "math"])
+def test_backends_of_attention(backend: str) -> None:
+    trace = lanewise.load(SHARED / "traces" / "h200" / "04_c_sdpa_attention" / f"8_16_1024_64_{backend}.json.gz")
+    assert status(trace, sdpa=backend) == "held"
+    assert status(trace, tensor_cores=True) == ("breached" if backend == "math" else "held")
+
+
+@pytest.mark.shared
+def test_a_clean_training_step_is_told_from_one_with_synchronisations() -> None:
+    folder = SHARED / "traces" / "h200" / "05_gpt_train"
+    document = {"step": {"host_syncs": 0, "copies": {"dtoh": 0}}, "trace": {"findings_absent": ["host-sync"]}}
+    assert not checked(lanewise.load(folder / "clean_eager.json.gz"), expectations_of(document)).failed()
+    rows = checked(lanewise.load(folder / "sins_eager.json.gz"), expectations_of(document)).rows
+    assert [r.status for r in rows] == ["breached"] * 3
+    assert rows[0].found == "71"
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    "path", sorted((SHARED / "traces" / "h200").glob("0[1-7]*/*.gz")), ids=lambda p: f"{p.parent.name}-{p.name}"
+)
+def test_the_ladders_traces_satisfy_what_is_proposed_from_them(path: Path, tmp_path: Path) -> None:
+    trace = lanewise.load(path)
+    file = tmp_path / "e.toml"
+    file.write_text(proposed(trace, "ja"), "utf-8")
+    assert [r for r in checked(trace, read_expectations(str(file))).rows if r.status == "breached"] == []
