@@ -1,4 +1,4 @@
-"""Runs the rules on a trace: isolates failures, prices what they found by replay, and lets no two findings claim the same time."""
+"""Runs the rules on a trace: isolates failures, prices findings by replay, and lets no two claim the same time."""
 
 from __future__ import annotations
 
