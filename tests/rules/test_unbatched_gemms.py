@@ -68,7 +68,12 @@ def test_three_passes_are_too_few_and_four_are_not() -> None:
 def test_a_pass_may_hold_several_ops() -> None:
     calls: list[Call] = []
     for i in range(8):
-        calls += [select(i), product(128, 512, 1024, 4), op("gelu", MUL, 2, tensors((128, 1024))), product(128, 1024, 512, 4)]
+        calls += [
+            select(i, (64, 128, 512)),
+            product(128, 512, 1024, 4),
+            op("gelu", MUL, 2, tensors((128, 1024))),
+            product(128, 1024, 512, 4),
+        ]
     found = finding(trace(calls), "unbatched-gemms")
     assert found is not None
     assert "16 a step" in found.title
@@ -89,3 +94,27 @@ def test_planted() -> None:
     case = "gemms_in_a_loop"
     assert claim(case, "bad", "unbatched-gemms") == pytest.approx(truth()[case]["saving_pct"] / 100, abs=0.15)
     assert claim(case, "fixed", "unbatched-gemms") == 0
+
+
+def test_a_recurrent_loop_cannot_be_batched() -> None:
+    """h = tanh(x[t] @ w + h @ u): each pass takes the state of the one before."""
+    calls: list[Call] = []
+    for t in range(16):
+        calls += [select(t, (16, 8, 256)), product(8, 256, 256, 3), product(8, 256, 256, 3)]
+        calls += [op("add", MUL, 1, tensors((8, 256), (8, 256))), op("tanh", MUL, 1, tensors((8, 256)))]
+    assert outcome(trace(calls), "unbatched-gemms") == "clear"
+
+
+def test_heads_with_work_between_products_are_a_loop() -> None:
+    """softmax(q[i] @ k[i]) @ v[i]: every operand is picked or made in the pass, though the result is as large as q[i]."""
+    calls: list[Call] = []
+    for i in range(16):
+        calls += [select(i, (16, 64, 32)), select(i, (16, 32, 64)), select(i, (16, 64, 32)), product(64, 32, 64, 3)]
+        calls += [op("exp", MUL, 1, tensors((64, 64))), product(64, 64, 32, 3)]
+    assert outcome(trace(calls), "unbatched-gemms") == "found"
+
+
+def test_a_cell_is_recurrent_whatever_it_takes() -> None:
+    cell = Call(("aten::gru_cell",), [("void at::native::kernel::gru_cell_forward<float>", 2)], tensors((8, 256), (8, 256)))
+    calls = [c for t in range(16) for c in (select(t, (16, 8, 256)), product(8, 256, 768, 3), cell)]
+    assert outcome(trace(calls), "unbatched-gemms") == "clear"

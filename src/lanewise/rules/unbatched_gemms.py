@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from lanewise.model.intervals import union
 from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events
 from .context import Context
 from .limits import product_ns, stream_ns
+from .pointwise_chains import result_of
 from .sequence import Product, Sequence
 
 __all__ = ["RULE"]
@@ -26,6 +28,8 @@ _MOST_CALLS = 6
 _LEAST_PASSES = 4
 # What takes the i-th part of a batch in pass i; its index is a scalar input.
 _PICKING = ("select", "slice", "narrow", "index_select")
+# What a product alone launches.
+_PRODUCT_KINDS = ("gemm", "gemv", "memset", "gemm-aux", "cast-copy", "memcpy-dtod", "transpose-layout")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +107,10 @@ def _loops(ctx: Context, seq: Sequence) -> list[_Loop]:
             if passes < _LEAST_PASSES or taken[inner].any() or not with_product[inner[:period]].any():
                 continue
             picks = _picks(ctx, calls[inner], period)
-            if picks or (period == 1 and _cannot_chain(seq, int(calls[inner[0]]))):
+            loop = _Loop(calls[inner], period, picks)
+            if not _recurs(ctx, seq, loop) if picks else period == 1 and _cannot_chain(seq, int(calls[inner[0]])):
                 taken[inner] = True
-                found.append(_Loop(calls[inner], period, picks))
+                found.append(loop)
     return sorted(found, key=lambda lo: int(lo.calls[0]))
 
 
@@ -135,12 +140,57 @@ def _name(ctx: Context, call: int) -> str:
 
 
 def _cannot_chain(seq: Sequence, call: int) -> bool:
-    """Whether a product's result does not fit as its own operand, so that the next pass cannot build on it."""
-    for i in np.flatnonzero(seq.call == call):
+    """Whether a call is nothing but a product whose result does not fit as its own operand: the next cannot build on it."""
+    places = np.flatnonzero(seq.call == call)
+    if not np.isin(seq.kind[places].astype(str), _PRODUCT_KINDS).all():
+        return False
+    for i in places:
         p = seq.op(int(i)).product
         if p is not None:
             return p.n != p.k and p.m != p.k
     return False
+
+
+def _recurs(ctx: Context, seq: Sequence, loop: _Loop) -> bool:
+    """Whether each pass may take what the one before made: recurrent cells by name, others by the sizes of their operands.
+
+    A pass that only multiplies has its operands from outside. Where more is done, an operand that the pass has neither picked
+    nor made, and that is as large as its result, may be the state that goes from pass to pass.
+    """
+    calls = loop.calls[loop.period : 2 * loop.period]
+    places = np.flatnonzero(np.isin(seq.call, calls) & (seq.kind != "memset"))
+    kinds = seq.kind[places].astype(str)
+    if (kinds == "rnn").any():
+        return True
+    if np.isin(kinds, _PRODUCT_KINDS).all():
+        return False
+    own = _picked(ctx, int(loop.calls[loop.period - 1]) + 1, int(calls[-1]))  # elements of what is there and not used yet
+    outside: set[int] = set()
+    result = 0
+    for owner in dict.fromkeys(seq.owner[places].tolist()):
+        op = seq.op(int(places[np.flatnonzero(seq.owner[places] == owner)[0]]))
+        for tensor in op.tensors[1:] if op.name == "copy_" else op.tensors:
+            if tensor.numel in own:
+                own.remove(tensor.numel)
+            else:
+                outside.add(tensor.numel)
+        made = result_of(op)
+        result = op.product.elements if op.product is not None else made.numel if made is not None else 0
+        own.append(result)
+    return result in outside
+
+
+def _picked(ctx: Context, begin: int, end: int) -> list[int]:
+    """Elements of the parts that some calls take of a batch."""
+    out = []
+    for call in range(begin, end):
+        found = ctx.inputs(int(ctx.called.event[call])) if _name(ctx, call) in _PICKING else None
+        sizes = found.dims[0] if found is not None and found.dims else None
+        numbers = [int(v) for v in (found.concrete or []) if str(v).lstrip("-").isdigit()] if found is not None else []
+        if sizes and all(isinstance(n, int) for n in sizes) and numbers and -len(sizes) <= numbers[0] < len(sizes):
+            taken = numbers[2] - numbers[1] if _name(ctx, call) == "slice" and len(numbers) > 2 else 1
+            out.append(prod(sizes) // max(sizes[numbers[0]], 1) * max(taken, 1))
+    return out
 
 
 def _product_in(seq: Sequence, loop: _Loop) -> tuple[Product, int]:
