@@ -120,3 +120,12 @@ def test_counts_in_words() -> None:
     assert repaired.text() == (
         "3 events damaged and mended (numbers that are none: 2, unescaped quotes: 1), the first at byte 1,234,567 of the text."
     )
+
+
+def test_inputs_of_inductor_kernels_alone_are_no_shapes() -> None:
+    t = TraceBuilder()
+    dims = {"Input Dims": [[8, 32]], "Input type": ["float"]}
+    t.op("triton_poi_fused_add_0", 0, 5, **dims)
+    assert "shapes" not in t.load().capabilities
+    t.op("aten::add", 10, 5, **dims)
+    assert "shapes" in t.load().capabilities

@@ -215,7 +215,7 @@ class Trace:
         found = {
             "cpu_ops": ops is not None,
             "gpu_events": bool(gpu),
-            "shapes": any(i is not None and i[0] is not None for i in self.inputs),
+            "shapes": self._has_shapes(),
             "stacks": frames is not None or bool((self.column("cpu_ops", "call_stack") != MISSING).any()),
             "modules": modules,
             "memory": "memory" in self.tables,
@@ -224,6 +224,14 @@ class Trace:
             "syncs": "syncs" in self.tables,
         }
         return tuple(name for name, there in found.items() if there)
+
+    def _has_shapes(self) -> bool:
+        """Whether ops have input shapes; Inductor marks its own kernels' inputs in any recording, which shows no op's shapes."""
+        known = np.array([i is not None and i[0] is not None for i in self.inputs], dtype=np.bool_)
+        rows = self.column("cpu_ops", "inputs")
+        rows = rows >= 0 if not known.any() else (rows >= 0) & known[np.maximum(rows, 0)]
+        names = np.unique(self.name[self.column("cpu_ops", "event")[rows]]) if known.any() else ()
+        return any(not self.strings[n].startswith("triton_") for n in names)
 
     @cached_property
     def span(self) -> tuple[int, int] | None:
