@@ -124,7 +124,7 @@ TEXTS = Catalog(
         "bound-latency": "latency",
         "raw-name": "Recorded name",
         "started": "GPU work started",
-        "started-of": "{count} GPU ops, {time}",
+        "started-of": "GPU ops: {count}, {time}",
         "bytes": "Bytes",
         "unknown": "not known",
         "evidence-of": "Evidence of",

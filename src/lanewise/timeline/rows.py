@@ -28,11 +28,10 @@ def slice_rows(ts: Array, end: Array) -> Array:
     row = np.zeros(len(ts), dtype=np.int16)
     left = np.arange(len(ts))
     for number in range(MOST_ROWS):
-        row[left] = number
-        fits = _fitting(ts[left], end[left])
-        left = left[~fits]
         if not len(left):
             break
+        row[left] = number
+        left = left[~_fitting(ts[left], end[left])]
     return row
 
 
