@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from diagnosing import claim, finding, outcome, truth
-from gpu_traces import CAST, FP32, TENSOR, Call, op, product, tensors, trace
+from gpu_traces import BF16, CAST, FP32, MUL, TENSOR, Call, op, product, tensors, trace
 
 HALF = ["c10::BFloat16", FP32]
 WEIGHT, INPUT = (4096, 4096), (64, 4096)
@@ -49,6 +49,50 @@ def test_casts_to_fp32_are_no_autocast_of_weights() -> None:
 def test_half_precision_weights_are_clear() -> None:
     linear = Call(("aten::linear", "aten::mm"), [(TENSOR, 200)], tensors(INPUT, (4096, 4096)))
     assert outcome(trace([linear]), "dtype-casts") == "clear"
+
+
+ROWS = (16384, 1024)
+
+
+def asked(to: str, source: str, us: float, shape: tuple[int, ...] = ROWS) -> Call:
+    """A cast that the program asks for."""
+    return Call(("aten::to", "aten::_to_copy", "aten::copy_"), [(CAST, us)], tensors(shape, shape, dtype=[to, source]))
+
+
+def test_casts_there_and_back_go() -> None:
+    layer = [product(16384, 1024, 1024, 50), asked(FP32, BF16, 50), asked(BF16, FP32, 25)]
+    found = finding(trace(layer * 8), "dtype-casts")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(8 * 75, rel=0.03)
+    assert "bf16 to fp32 and back: 8 times" in found.title
+    assert "192 MiB" in found.text  # 16 Mi elements: read 2, write 4, read 4, write 2 bytes
+
+
+def test_an_op_that_computes_in_fp32_anyway_needs_no_casts() -> None:
+    """gelu(x.float()).bfloat16(): the casts go, and gelu moves half the bytes."""
+    gelu = op("gelu", MUL, 60, tensors(ROWS, dtype=FP32))
+    found = finding(trace([asked(FP32, BF16, 50), gelu, asked(BF16, FP32, 50), product(16384, 1024, 1024, 50)]), "dtype-casts")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(130, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        [product(16384, 1024, 1024, 50, dtype=FP32)],
+        [op("mul", MUL, 50, tensors(ROWS, ROWS, dtype=FP32))],
+        [op("exp", MUL, 60, tensors(ROWS, dtype=FP32)), op("log", MUL, 60, tensors(ROWS, dtype=FP32))],
+    ],
+    ids=["a product", "another fp32 tensor", "two ops"],
+)
+def test_what_needs_fp32_keeps_its_casts(between: list[Call]) -> None:
+    calls = [asked(FP32, BF16, 50), *between, asked(BF16, FP32, 50)]
+    assert outcome(trace(calls), "dtype-casts") == "clear"
+
+
+def test_casts_of_different_tensors_do_not_undo_each_other() -> None:
+    calls = [asked(FP32, BF16, 50), asked(BF16, FP32, 50, (16384, 512))]
+    assert outcome(trace(calls), "dtype-casts") == "clear"
 
 
 @pytest.mark.shared

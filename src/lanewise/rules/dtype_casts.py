@@ -1,4 +1,4 @@
-"""dtype-casts: inference under autocast that casts the same weights in every forward pass."""
+"""dtype-casts: casts that are not needed: of the same weights in every forward pass, and those undone right after."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from lanewise.analyses.replay import Change
 from lanewise.model.intervals import Intervals, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
+from .cast_pairs import undone
 from .context import Context
 from .sequence import Sequence
 
@@ -56,41 +57,43 @@ _CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
 
 
 def _check(ctx: Context) -> Outcome:
+    if not len(ctx.sequence):
+        return Clear()
+    return [draft for draft in (_weights(ctx), undone(ctx)) if draft is not None] or Clear()
+
+
+def _weights(ctx: Context) -> Draft | None:
     seq = ctx.sequence
-    if not len(seq) or bool(seq.backward.any()):
-        return Clear()  # weights that are trained change every step, and are cast every step
+    if bool(seq.backward.any()):
+        return None  # weights that are trained change every step, and are cast every step
     around = _cast_of(ctx, seq)
     places = np.flatnonzero(around >= 0)
     if not len(places):
-        return Clear()
+        return None
     weight = np.array([_is_weight(ctx, seq, int(i), int(around[i])) for i in places], dtype=np.bool_)
     if not weight.any():
-        return Clear()
+        return None
     mine = places[weight]
     largest = mine[np.argsort(-seq.ns[mine], kind="stable")]
     moved = sum(seq.op(int(i)).tensors[0].numel * (4 + 2) for i in mine)
     casts = _cast_events(ctx, seq, places)
     gone = _autocast_time(ctx, casts)
     now = float(seq.ns[places].sum())
-    return [
-        Draft(
-            {
-                "weights": count(ctx.per_step(len(mine))),
-                "casts": count(ctx.per_step(len(places))),
-                "dtype": str(seq.op(int(largest[0])).tensors[0].dtype),
-                "torch_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[
-                    str(seq.op(int(largest[0])).tensors[0].dtype)
-                ],
-                "gpu": duration(ctx.per_step(now)),
-                "cpu": duration(ctx.per_step(float(ctx.trace.dur[casts].sum()))),
-                "bytes": size(ctx.per_step(moved)),
-            },
-            _change(ctx, seq, places, gone),
-            ctx.per_step(now),
-            [*first_events(ctx.gpu_event[seq.rows[largest]]), int(around[largest[0]])],
-            where=ctx.where(int(around[largest[0]])),
-        )
-    ]
+    return Draft(
+        {
+            "weights": count(ctx.per_step(len(mine))),
+            "casts": count(ctx.per_step(len(places))),
+            "dtype": str(seq.op(int(largest[0])).tensors[0].dtype),
+            "torch_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[str(seq.op(int(largest[0])).tensors[0].dtype)],
+            "gpu": duration(ctx.per_step(now)),
+            "cpu": duration(ctx.per_step(float(ctx.trace.dur[casts].sum()))),
+            "bytes": size(ctx.per_step(moved)),
+        },
+        _change(ctx, seq, places, gone),
+        ctx.per_step(now),
+        [*first_events(ctx.gpu_event[seq.rows[largest]]), int(around[largest[0]])],
+        where=ctx.where(int(around[largest[0]])),
+    )
 
 
 def _cast_of(ctx: Context, seq: Sequence) -> Array:
@@ -164,18 +167,25 @@ RULE = Rule(
     needs=("gpu_events", "launches", "shapes"),
     check=_check,
     english={
-        "name": "Weights cast every forward",
+        "name": "Needless casts",
         "title": "autocast casts {weights} weights to {dtype} in every step",
         "text": "The weights are fp32 and never change here, yet each forward casts them anew, and the activations too: {casts} casts, {gpu} "
         "of GPU time ({bytes} for the weights) and {cpu} of CPU time as recorded.",
         "fix": "model = model.to({torch_dtype})  # once, before the loop, instead of autocast",
+        "title_undone": "{dtype} to {other} and back: {pairs} times a step",
+        "text_undone": "{shape} goes from {dtype} to {other} and right back, {bytes} of traffic for nothing; all such casts take {gpu} a "
+        "step. The trace does not tell whether the {other} tensor is used again; if not, both casts can go.",
+        "fix_undone": "Delete both casts: x instead of x.float().half(), F.gelu(x) instead of F.gelu(x.float()).half()",
         "doc_finds": "Casts from fp32 to half precision inside the ops that autocast covers, of their weights or biases, in steps without "
-        "a backward pass.",
+        "a backward pass. And casts that the program asks for and undoes right after: with nothing between them, or with a single "
+        "pointwise op, softmax or norm, which computes in fp32 anyway.",
         "doc_why": "autocast keeps its casts only until the end of its block. Each forward reads every fp32 weight and writes it in half "
-        "precision, and each cast is three ops and a launch on the CPU.",
+        "precision, and each cast is three ops and a launch on the CPU. A cast there and back reads and writes the tensor twice and changes "
+        "nothing: pointwise ops, softmax and norms of half-precision tensors compute in fp32 registers as they are.",
         "doc_fix": "model = model.to(torch.bfloat16).eval()\nwith torch.inference_mode():\n    y = model(x.to(torch.bfloat16))",
         "doc_fine": "In training: fp32 master weights change every step, so that casting them once a step is what mixed precision is.",
         "doc_measured": "GPU time of the casts and CPU time of the ops around them. Weights are told from activations by the shapes of the "
-        "op's arguments. Norms and softmax in fp32, which half-precision weights change too, are not counted.",
+        "op's arguments. Norms and softmax in fp32, which half-precision weights change too, are not counted. For casts there and back both kernels go with their calls, and the op "
+        "between them moves as many bytes less as the narrower type has.",
     },
 )
