@@ -11,6 +11,7 @@ from builder import TraceBuilder
 from lanewise.comparison import difference
 from lanewise.comparison.document import Figure, KernelGroup, Pair
 from lanewise.comparison.figures import TraceSide
+from lanewise.model.trace import Trace
 from places import SHARED
 
 GELU = "void at::native::vectorized_elementwise_kernel<8, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, at::native::GeluType)>"  # noqa: E501
@@ -54,6 +55,13 @@ def built(
         t.span("user_annotation", f"ProfilerStep#{i}", begin, round(at - begin, 3), t.pid, 1)
         at += 1
     return t
+
+
+def named(builder: TraceBuilder, name: str) -> Trace:
+    """A built trace with a name."""
+    trace = builder.load()
+    trace.path = f"{name}.json"
+    return trace
 
 
 def pair(base: TraceSide, new: TraceSide, *, anyway: bool = False, lang: str = "en") -> Pair:

@@ -95,7 +95,8 @@ def _rendered(comparison: Comparison, form: str, out: str | None, verbose: bool,
 def _breaches(comparison: Comparison, what: str) -> Iterator[str]:
     """One line for each time that is longer, or for each count and kernel that differs."""
     from lanewise.comparison.texts import TEXTS
-    from lanewise.rendering.diff_words import figure_label, figure_rows, group_title
+    from lanewise.comparison.wording import group_title
+    from lanewise.rendering.diff_words import figure_label, figure_rows
 
     lang = comparison.lang
     for pair in comparison.pairs:

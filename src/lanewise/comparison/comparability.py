@@ -71,7 +71,7 @@ def _flags(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -
         a = b = set()  # a step without ops (a replayed graph) shows no flags
     for only, name in ((a - b, names[0]), (b - a, names[1])):
         if only:
-            things = TEXTS("separator", lang).join(x for x in _DEAR_FLAGS if x in only)
+            things = TEXTS("separator", lang).join(TEXTS(f"flag-{x}", lang) for x in _DEAR_FLAGS if x in only)
             yield Condition("flags", TEXTS("cond-flags", lang, things=things, name=name), ["cpu"])
     if (base.real_ns is None) != (new.real_ns is None):
         yield Condition("real-time", TEXTS("cond-real", lang, name=names[0] if base.real_ns else names[1]))

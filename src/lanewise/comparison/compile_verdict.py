@@ -23,6 +23,8 @@ __all__ = ["compile_verdict"]
 
 # A step whose GPU works this much of the time waits for the GPU.
 _GPU_BOUND = 0.92
+# A saving below this share of the step is none.
+_WORTH_SHARE = 0.01
 _COPIES = ("memcpy-dtod", "cast-copy")
 _COPYING_OPS = ("aten::copy_", "aten::_foreach_copy_")
 _MOST_FUSIONS = 4
@@ -184,23 +186,34 @@ def _verdict(
     faster_gpu = gpu.call == ("less" if new.compiled else "more")
     gained = sign * ((step.base or 0.0) - (step.new or 0.0))
     faster = step.call == ("less" if new.compiled else "more")
+    slower = step.call == ("more" if new.compiled else "less")
     if faster and not slower_gpu:
         key = "worth-it" if faster_gpu and (side.gpu_share or 0) >= _GPU_BOUND else "worth-it-both"
-        amount = saved if key == "worth-it" else gained
-        return "worth-it", TEXTS(key, lang, saved=units.duration(amount * 1000, lang)), None
+        return "worth-it", TEXTS(key, lang, saved=_us_text(saved if key == "worth-it" else gained, lang)), None
     if slower_gpu:
-        return "gpu-slower", TEXTS("gpu-slower", lang, lost=units.duration(-saved * 1000, lang)), None
-    if not faster_gpu:
-        return "not-worth-it", TEXTS("not-worth-it", lang, cost=units.duration(_wrapping(side), lang)), None
-    share = side.gpu_share
-    if share is not None and share >= _GPU_BOUND:
-        return "worth-it", TEXTS("worth-it", lang, saved=units.duration(saved * 1000, lang)), None
+        return "gpu-slower", TEXTS("gpu-slower", lang, lost=_us_text(-saved, lang)), None
+    if not faster_gpu or saved < _WORTH_SHARE * (step.base or 0.0):
+        key, slots = ("not-worth-it-slower", {"lost": _us_text(-gained, lang)}) if slower else ("not-worth-it", {})
+        return "not-worth-it", TEXTS(key, lang, cost=units.duration(_wrapping(side), lang), **slots), None
+    if side.gpu_share is not None and side.gpu_share >= _GPU_BOUND:
+        return "worth-it", TEXTS("worth-it", lang, saved=_us_text(saved, lang)), None
+    return _later(side, gpu.new if new.compiled else gpu.base, saved, gained if slower else None, lang)
+
+
+def _later(side: TraceSide, gpu_us: float, saved: float, gained: float | None, lang: str) -> tuple[str, str, float | None]:
+    """The GPU saves, and the CPU is the limit: compiling pays once the GPU's work takes longer than the CPU's."""
     cpu = _cpu_us(side)
-    work = gpu.new if new.compiled else gpu.base
-    ratio = cpu / work if cpu and work else None
-    slots = {"saved": units.duration(saved * 1000, lang), "times": "?" if ratio is None else f"{ratio:.1f}"}
-    key = "not-at-this-size" if side.real_ns is not None else "not-at-this-size-profiled"
-    return "not-at-this-size", TEXTS(key, lang, **slots), None if ratio is None else round(ratio, 2)
+    ratio = None if not cpu or not gpu_us else round(cpu / gpu_us, 2)
+    slots = {"saved": _us_text(saved, lang), "times": units.unknown(lang) if ratio is None else f"{ratio:.1f}"}
+    if side.real_ns is None:
+        return "not-at-this-size", TEXTS("not-at-this-size-profiled", lang, **slots), ratio
+    if gained is None:
+        return "not-at-this-size", TEXTS("not-at-this-size", lang, **slots), ratio
+    return "not-at-this-size", TEXTS("not-at-this-size-slower", lang, lost=_us_text(-gained, lang), **slots), ratio
+
+
+def _us_text(us_: float, lang: str) -> str:
+    return units.duration(us_ * 1000, lang)
 
 
 def _cpu_us(side: TraceSide) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence as Items
 from itertools import zip_longest
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -20,7 +21,7 @@ from .compile_verdict import compile_verdict
 from .document import SCHEMA, Comparison, Condition, Figure, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
-from .headline import headline, needed
+from .headline import headline, needed, points
 from .kernel_groups import kernel_groups, one_recording
 from .texts import TEXTS
 
@@ -130,9 +131,12 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     found_pair = Pair(
         new=place,
         headline="",
+        points=[],
         changed=certain,
         structure_same=structure_same,
         same_recording=paired,
+        steps=min(len(base.ctx.steps), len(new.ctx.steps)),
+        spread_ratio=_spread(base, new),
         pace_ratio=None if ratio is None else round(ratio, 3),
         conditions=found,
         figures=[*times, *counts],
@@ -145,10 +149,17 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     return _worded(found_pair, names, lang)
 
 
-def _worded(pair: Pair, names: tuple[str, str], lang: str) -> Pair:
-    import msgspec
+def _spread(base: TraceSide, new: TraceSide) -> float | None:
+    """What the steps' spread alone hides of the step's profiled time, as a part of the base."""
+    a, b = base.times.get("time"), new.times.get("time")
+    if a is None or b is None or not np.median(a):
+        return None
+    return round(noise.judged(a, b, 0.0).margin / float(np.median(a)), 4)
 
-    return msgspec.structs.replace(pair, headline=headline(pair, names, lang), needed=needed(pair, lang))
+
+def _worded(pair: Pair, names: tuple[str, str], lang: str) -> Pair:
+    texts = {"headline": headline(pair, names, lang), "points": points(pair, lang), "needed": needed(pair, lang)}
+    return msgspec.structs.replace(pair, **texts)
 
 
 def _counts(base: TraceSide, new: TraceSide, spoiled: bool) -> list[Figure]:

@@ -152,6 +152,7 @@ class FindingChange(Struct, frozen=True):
         certain: whether a difference of the structure, or a called difference of times, is behind it; otherwise it may come
             and go with the noise of the recordings.
         general: a general symptom.
+        folded: ids of findings that it explains.
     """
 
     id: str
@@ -161,6 +162,7 @@ class FindingChange(Struct, frozen=True):
     new_ratio: float | None
     certain: bool
     general: bool = False
+    folded: list[str] = field(default_factory=list)
 
 
 class Layer(Struct, frozen=True):
@@ -210,10 +212,13 @@ class Pair(Struct, frozen=True):
 
     Attributes:
         new: place of the other trace in `Comparison.sides`.
-        headline: the most important of it, in one or two sentences.
+        headline: the most important of it: the step's time, and what a step runs.
+        points: where most of the difference is from, and the findings gone and new, in sentences.
         changed: whether any difference is called.
         structure_same: whether the GPU ops of a step and all counts are the same.
         same_recording: both files are of one recording, so that nothing varies between them by itself.
+        steps: steps of the trace that has fewer.
+        spread_ratio: what the spread of the profiled step times alone would hide, as a part of the base.
         pace_ratio: how long the same CPU ops and calls took in the new trace against the base; null where too few are common.
         conditions: what makes them less than comparable.
         figures: per-step figures.
@@ -226,9 +231,12 @@ class Pair(Struct, frozen=True):
 
     new: int
     headline: str
+    points: list[str]
     changed: bool
     structure_same: bool
     same_recording: bool
+    steps: int
+    spread_ratio: float | None
     pace_ratio: float | None
     conditions: list[Condition]
     figures: list[Figure]

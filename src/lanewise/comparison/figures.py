@@ -152,9 +152,11 @@ class TraceSide:
         kernel = trace.category[ctx.gpu_event] == CATEGORY_CODES["kernel"]
         gpu_step, launch_step = ctx.steps.gpu_step, ctx.steps.launch_step
         graph = ctx.launches.kind == LAUNCH_KINDS.index("graph")
+        # Where GPU work was recorded, a call that started none of it is a copy of nothing, or lost its record.
+        started = ctx.launches.linked if ctx.launches.linked.any() else np.ones(len(launch_step), dtype=np.bool_)
         blocking = ctx.blocking[np.isin(trace.lane[ctx.blocking], ctx.lanes)]
         out = {
-            "launches": self._per_step(launch_step),
+            "launches": self._per_step(launch_step[started]),
             "graphs": self._per_step(launch_step[graph]),
             "kernels": self._per_step(gpu_step[kernel]),
             "memsets": self._per_step(gpu_step[~copy & ~kernel]),

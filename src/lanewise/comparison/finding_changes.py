@@ -44,6 +44,7 @@ def finding_changes(base: Report, new: Report, *, certain: bool, faster: bool, s
                 new_ratio=b[rule].share_ratio if rule in b else None,
                 certain=certain and not (spoiled and rule in _GENERAL),
                 general=rule in _GENERAL,
+                folded=dearer.folded,
             )
         )
     return sorted(out, key=lambda c: (c.general, -max(c.base_ratio or 0.0, c.new_ratio or 0.0)))

@@ -7,12 +7,17 @@ from lanewise import units
 from .document import Figure, KernelGroup, Pair
 from .noise import CPU_RUN, GPU_BOUND_RUN
 from .texts import TEXTS
+from .wording import group_title
 
-__all__ = ["headline", "needed", "step_figure"]
+__all__ = ["headline", "needed", "points", "signed_percent", "step_figure"]
 
 _MOST_COUNTS = 3
 # A kernel's own time is worth the headline where what runs is the same.
 _MOST_KERNELS = 2
+# What hides more than this hides what people look for.
+_WIDE = 0.1
+# From this part of the difference on, one group is most of it.
+_MOST_OF = 0.5
 
 
 def step_figure(pair: Pair) -> Figure | None:
@@ -67,19 +72,58 @@ def _what(pair: Pair, lang: str) -> list[str]:
     step = step_figure(pair)
     if gpu is not None and gpu.call in ("less", "more") and (step is None or step.call == "not-seen"):
         out.append(TEXTS(f"gpu-{gpu.call}", lang, a=_duration(gpu.base, lang), b=_duration(gpu.new, lang)))
-    if pair.structure_same:
+    if pair.same_recording:
+        out.append(TEXTS("same-recording", lang))
+    moved = [f for f in pair.figures if f.group == "structure" and f.call in ("less", "more")]
+    moved = [f for f in moved if f.id != "ops"] or moved
+    called = [g for g in pair.kernels if g.kind == "same" and g.call in ("less", "more")]
+    if not moved and pair.structure_same:
         out.append(TEXTS("structure-same", lang))
-        called = [g for g in pair.kernels if g.kind == "same" and g.call in ("less", "more")]
-        out += [_kernel(g, lang) for g in called[:_MOST_KERNELS]]
-    else:
-        moved = [f for f in pair.figures if f.group == "structure" and f.call in ("less", "more")]
-        moved = [f for f in moved if f.id != "ops"] or moved
+        out += [*_idle(pair, lang), *(_kernel(g, lang) for g in called[:_MOST_KERNELS])]
+    elif moved:
         texts = [
             TEXTS("count-of", lang, name=TEXTS(f"fig-{f.id}", lang), a=_number(f.base), b=_number(f.new))
             for f in moved[:_MOST_COUNTS]
         ]
-        if texts:
-            out.append(TEXTS("structure-differs", lang, what=TEXTS("separator", lang).join(texts)))
+        out.append(TEXTS("structure-differs", lang, what=TEXTS("separator", lang).join(texts)))
+    return out
+
+
+def points(pair: Pair, lang: str) -> list[str]:
+    """Where most of the GPU's difference is from, and the causes that are gone or new."""
+    gpu = next((f for f in pair.figures if f.id == "gpu_us"), None)
+    return [*_largest(pair, gpu, lang), *_causes(pair, lang)]
+
+
+def _idle(pair: Pair, lang: str) -> list[str]:
+    """The cause of idle time that changed most."""
+    found = [f for f in pair.figures if f.group == "idle" and f.call in ("less", "more")]
+    if not found:
+        return []
+    most = max(found, key=lambda f: abs((f.new or 0.0) - (f.base or 0.0)))
+    cause = TEXTS(most.id.removesuffix("_us"), lang)
+    return [TEXTS("idle-of", lang, cause=cause, a=_duration(most.base, lang), b=_duration(most.new, lang))]
+
+
+def _largest(pair: Pair, gpu: Figure | None, lang: str) -> list[str]:
+    """The group of kernels that most of a difference in GPU time comes from."""
+    if gpu is None or gpu.call not in ("less", "more") or not pair.kernels or pair.structure_same:
+        return []
+    group = pair.kernels[0]
+    whole, part = (gpu.new or 0.0) - (gpu.base or 0.0), group.new_us - group.base_us
+    if not whole or part / whole < _MOST_OF:
+        return []
+    sign = "+" if part > 0 else "-"
+    return [TEXTS("largest", lang, group=group_title(group, lang), time=sign + _duration(abs(part), lang))]
+
+
+def _causes(pair: Pair, lang: str) -> list[str]:
+    out = []
+    for key, kinds in (("cause-lost", ("lost",)), ("cause-gained", ("gained",))):
+        found = [c for c in pair.findings if c.certain and c.change in kinds]
+        ids = [c.id for c in found if not c.general] or [c.id for c in found]
+        if ids:
+            out.append(TEXTS(key, lang, ids=TEXTS("separator", lang).join(ids[:_MOST_COUNTS])))
     return out
 
 
@@ -102,6 +146,8 @@ def needed(pair: Pair, lang: str) -> list[str]:
     out = []
     if step.id == "time_profiled_us":
         out.append(TEXTS("need-real", lang, margin=units.percent(CPU_RUN, lang), bound=units.percent(GPU_BOUND_RUN, lang)))
-    if step.margin_ratio is not None and step.margin_ratio > 0.1:
+        if pair.spread_ratio is not None and pair.spread_ratio > _WIDE:
+            out.append(TEXTS("need-steps", lang, count=pair.steps, margin=units.percent(pair.spread_ratio, lang)))
+    if step.margin_ratio is not None and step.margin_ratio > _WIDE:
         out.append(TEXTS("need-same-process", lang))
     return out

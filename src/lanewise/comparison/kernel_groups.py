@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -87,8 +88,6 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, j
 
 
 def _untold(group: KernelGroup) -> KernelGroup:
-    import msgspec
-
     return msgspec.structs.replace(group, call="withheld", margin_ratio=None)
 
 

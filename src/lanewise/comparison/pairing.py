@@ -202,26 +202,29 @@ def _is_list(slot: Slot) -> bool:
 
 
 def grouped(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
-    """Matches with what was absorbed put where it went: pointwise ops into a fused kernel or into a product's epilogue."""
-    matches = _optimizer(matches, base, new)
-    out: list[Match] = []
+    """Matches with what was absorbed put where it went, either way: pointwise ops into a fused kernel, or into a product's
+    epilogue."""
+    matches = _absorbed(_optimizer(matches, base, new), base, new)
+    return _turned(_absorbed(_turned(matches), new, base))
+
+
+def _turned(matches: list[Match]) -> list[Match]:
+    """Base and new swapped."""
+    return [Match(m.new, m.base) for m in matches]
+
+
+def _absorbed(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Removed pointwise ops of the base given to kernels of the new trace that did not exist."""
     loose: list[Match] = []  # gaps of the base alone, not yet given to anything
     for match in matches:
         if not match.new:
-            pointwise = [i for i in match.base if base[i].kind in _POINTWISE]
-            if pointwise:
+            if any(base[i].kind in _POINTWISE for i in match.base):
                 loose.append(match)
-            out.append(match)
-            continue
-        if _is_same(match, base, new):
-            out.append(match)
-            continue
-        if any(_absorbs(new[j]) for j in match.new):
+        elif not _is_same(match, base, new) and any(_absorbs(new[j]) for j in match.new):
             for gone in [g for g in loose if _near(g, match, base, new)]:
                 _take(gone, match, base)
             loose = [g for g in loose if g.base]
-        out.append(match)
-    return _epilogues([m for m in out if m.base or m.new], base, new)
+    return _epilogues([m for m in matches if m.base or m.new], base, new)
 
 
 def _absorbs(slot: Slot) -> bool:
@@ -258,21 +261,31 @@ def _take(gone: Match, match: Match, base: list[Slot]) -> None:
 def _epilogues(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
     """Give a product whose epilogue grew the op that it absorbed, and the copy that seeds its result."""
     for k, match in enumerate(matches):
-        if len(match.base) != 1 or len(match.new) != 1:
-            continue
-        old, now = base[match.base[0]], new[match.new[0]]
-        if old.kind != "gemm" or now.kind != "gemm":
-            continue
-        added = set((now.kernel.epilogue or "none").split("+")) - set((old.kernel.epilogue or "none").split("+")) - {"none"}
+        added = _grown(match, base, new)
         if not added:
             continue
-        after = next((m for m in matches[k + 1 : k + 4] if m.base and not m.new and _words(base[m.base[0]]) & added), None)
-        before = next((m for m in reversed(matches[max(0, k - 3) : k]) if m.new and not m.base), None)
-        if after is not None:
-            match.base.append(after.base.pop(0))
-            if before is not None and new[before.new[-1]].kind in ("memcpy-dtod", "cast-copy") and "add" in added:
-                match.new.insert(0, before.new.pop())
+        around = [m for m in matches[max(0, k - 3) : k + 4] if m is not match and not _is_same(m, base, new)]
+        home = next(((m, i) for m in around for i in m.base if _words(base[i]) & added), None)
+        if home is None:
+            continue
+        home[0].base.remove(home[1])
+        match.base.append(home[1])
+        copy = next(((m, j) for m in around for j in m.new if new[j].kind in ("memcpy-dtod", "cast-copy")), None)
+        if copy is not None and "add" in added:
+            copy[0].new.remove(copy[1])
+            match.new.insert(0, copy[1])
     return [m for m in matches if m.base or m.new]
+
+
+def _grown(match: Match, base: list[Slot], new: list[Slot]) -> set[str]:
+    """What the epilogue of a GEMM does more than that of the GEMM in its place; empty for other matches."""
+    if len(match.base) != 1 or len(match.new) != 1:
+        return set()
+    old, now = base[match.base[0]], new[match.new[0]]
+    if old.kind != "gemm" or now.kind != "gemm":
+        return set()
+    before, after = (set((s.kernel.epilogue or "none").split("+")) for s in (old, now))
+    return after - before - {"none"}
 
 
 def names_of(places: list[int], slots: list[Slot]) -> list[tuple[Slot, int]]:

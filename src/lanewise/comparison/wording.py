@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
+from lanewise.kernels import decode
+
 from .document import KernelGroup, KernelPart
 from .texts import TEXTS
 
@@ -12,6 +14,10 @@ __all__ = ["group_title"]
 
 # A name longer than this fills a line of a terminal with what it is next to.
 _NAME_CELLS = 56
+# Kinds whose label says more than the op's name.
+_TOLD = frozenset({"gemm", "gemv", "conv", "attention", "memset", "collective", "fused-pointwise", "fused-reduction"}) | {
+    f"memcpy-{way}" for way in ("htod", "dtoh", "dtod", "ptop")
+}
 # ATen's name for the functor that copies.
 _COPY_FUNCTOR = re.compile(r"\b\w+_copy ")
 # More parts than this are a list that nobody reads; how many kernels it were is said.
@@ -47,12 +53,9 @@ def _short(part: KernelPart) -> str:
     written = " " not in part.label and part.op is not None and "::" not in part.op
     if part.name.startswith("triton_") or written:
         return part.name if len(part.name) <= _NAME_CELLS else part.name[: _NAME_CELLS - 1] + "…"
-    plain = part.op is not None and part.op.startswith("aten::")
-    if not plain or part.label.startswith(
-        ("GEMM", "GEMV", "conv", "attention", "copy DtoD", "copy DtoH", "copy HtoD", "memset")
-    ):
+    if part.op is None or not part.op.startswith("aten::") or decode(part.name).kind in _TOLD:
         return part.label
-    op = (part.op or "").removeprefix("aten::").rstrip("_")
+    op = part.op.removeprefix("aten::").rstrip("_")
     if op in ("copy", "_to_copy", "to", "contiguous", "clone"):
         return _COPY_FUNCTOR.sub("", part.label)
     return op

@@ -5,8 +5,18 @@ from __future__ import annotations
 from lanewise import units
 from lanewise.comparison.document import Comparison, CompileVerdict, Pair
 from lanewise.comparison.texts import TEXTS
+from lanewise.comparison.wording import group_title
 
-from .diff_words import certain_findings, figure_rows, finding_text, group_numbers, group_title, ladder_rows, shared_counts
+from .diff_words import (
+    certain_findings,
+    figure_rows,
+    finding_text,
+    group_numbers,
+    ladder_rows,
+    shared_counts,
+    summary,
+    times_note,
+)
 from .markdown import _code, _table
 from .page import us_text
 
@@ -38,7 +48,7 @@ def _heading(key: str, lang: str, level: int = 3) -> str:
 def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> list[str]:
     lang = comparison.lang
     base, new = comparison.sides[0].name, comparison.sides[pair.new].name
-    out = [f"## {_code(base)} → {_code(new)}", f"**{pair.headline}**", _compile(pair.compile, lang)]
+    out = [f"## {_code(base)} → {_code(new)}", f"**{summary(pair, lang)}**", _compile(pair.compile, lang)]
     if pair.conditions:
         lines = [f"- {'⚠ ' if c.spoils else ''}{c.text}" for c in pair.conditions]
         out.append(_heading("h-conditions", lang) + "\n\n" + "\n".join(lines))
@@ -110,4 +120,4 @@ def _many(comparison: Comparison) -> list[str]:
     heads += [TEXTS(f"col-{k}", lang) for k in ("copies", "syncs", "gpu", "cpu", "time")]
     title = TEXTS("title-many", lang, base=_code(comparison.sides[0].name), count=len(comparison.pairs))
     rows = [[_code(row[0]), *row[1:]] for row in ladder_rows(comparison, lang)]
-    return [f"# {title}", _table(heads, rows)]
+    return [f"# {title}", _table(heads, rows), times_note(comparison, lang)]

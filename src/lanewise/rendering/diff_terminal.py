@@ -7,21 +7,27 @@ from rich.text import Text
 from lanewise import units
 from lanewise.comparison.document import Comparison, CompileVerdict, Pair
 from lanewise.comparison.texts import TEXTS
+from lanewise.comparison.wording import group_title
 
 from .diff_words import (
     certain_findings,
     figure_rows,
     finding_text,
     group_numbers,
-    group_title,
     ladder_rows,
     shared_counts,
+    summary,
+    times_note,
 )
 from .layout import Column, columns, printed
 from .page import Page, us_text
 
 __all__ = ["render"]
 
+# Groups of kernels of each of several traces.
+_MOST_GROUPS = 3
+# Cells for a trace's name before columns are left out, in a usual and in a narrow terminal.
+_NAME, _SHORT_NAME, _WIDE = 26, 12, 76
 _CALL_STYLE = {"less": "green", "more": "red"}
 
 
@@ -49,7 +55,7 @@ def _title(comparison: Comparison, pair: Pair) -> str:
 
 def _one(page: Page, comparison: Comparison, pair: Pair) -> None:
     page.add(Text(_title(comparison, pair), style="bold"))
-    page.paragraph(pair.headline)
+    page.paragraph(summary(pair, page.lang))
     _compile(page, pair.compile)
     _conditions(page, comparison, pair)
     _figures(page, pair)
@@ -156,7 +162,7 @@ def _many(page: Page, comparison: Comparison) -> None:
     page.add(Text(TEXTS("title-many", lang, base=base, count=len(comparison.pairs)), style="bold"))
     page.blank()
     heads = [
-        Column(TEXTS("col-trace", lang), least=12),
+        Column(TEXTS("col-trace", lang), least=_NAME if page.width >= _WIDE else _SHORT_NAME),
         Column(TEXTS("col-kernels", lang), right=True),
         Column(TEXTS("fig-launches", lang), right=True, optional=True),
         Column(TEXTS("col-copies", lang), right=True),
@@ -166,21 +172,30 @@ def _many(page: Page, comparison: Comparison) -> None:
         Column(TEXTS("col-time", lang), right=True),
     ]
     page.lines += columns(heads, ladder_rows(comparison, lang), page.width, indent=0)
+    note = times_note(comparison, lang)
+    if note:
+        page.paragraph(note, style="dim")
     page.heading(TEXTS("h-reveals", lang))
+    page.item(f"{base}: {comparison.sides[0].verdict}")
     for pair in comparison.pairs:
-        page.item(f"{comparison.sides[pair.new].name}: {pair.headline}")
-        for group in pair.kernels[: 3 if not page.verbose else None]:
-            numbers = group_numbers(group, lang)
-            page.item(
-                group_title(group, lang) + (f"{TEXTS('separator', lang)}{numbers}" if numbers else ""), mark="·", indent=4
-            )
-        if pair.compile is not None:
-            page.paragraph(pair.compile.text, indent=4)
-        sure = [finding_text(c, lang) for c in pair.findings if c.certain and not c.general]
-        if sure:
-            page.paragraph(TEXTS("separator", lang).join(sure), indent=4, style="dim")
-    spoiled = [c.text for pair in comparison.pairs for c in pair.conditions]
-    if spoiled:
+        _reveal(page, comparison, pair)
+    # The CPU's pace is in every pair of recordings, and what it spoils is taken out.
+    found = [c.text for pair in comparison.pairs for c in pair.conditions if page.verbose or c.id != "pace"]
+    if found:
         page.heading(TEXTS("h-conditions", lang))
-        for text in dict.fromkeys(spoiled):
+        for text in dict.fromkeys(found):
             page.item(text)
+
+
+def _reveal(page: Page, comparison: Comparison, pair: Pair) -> None:
+    """What one of several traces shows against the base."""
+    lang, name = page.lang, comparison.sides[pair.new].name
+    page.item(pair.headline if name in pair.headline else f"{name}: {pair.headline}")
+    for group in pair.kernels[: None if page.verbose else _MOST_GROUPS]:
+        texts = [t for t in (group_title(group, lang), group_numbers(group, lang)) if t]
+        page.item(TEXTS("separator", lang).join(texts), mark="·", indent=4)
+    if pair.compile is not None:
+        page.paragraph(pair.compile.text, indent=4)
+    sure = [finding_text(c, lang) for c in pair.findings if c.certain and not c.general]
+    if sure:
+        page.paragraph(TEXTS("separator", lang).join(sure), indent=4, style="dim")

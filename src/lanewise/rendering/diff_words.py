@@ -6,20 +6,20 @@ from lanewise import units
 from lanewise.comparison.document import Comparison, Figure, FindingChange, KernelGroup, Pair
 from lanewise.comparison.headline import signed_percent
 from lanewise.comparison.texts import TEXTS
-from lanewise.comparison.wording import group_title
 
 from .page import us_text
-from .texts import cause_text
 
 __all__ = [
+    "certain_findings",
     "change_text",
     "figure_label",
     "figure_rows",
     "finding_text",
     "group_numbers",
-    "group_title",
     "ladder_rows",
     "shared_counts",
+    "summary",
+    "times_note",
     "value_text",
 ]
 
@@ -30,8 +30,8 @@ _LEAST_BYTES = 1 << 20
 
 def figure_label(figure: Figure, lang: str) -> str:
     """The figure's name."""
-    key = f"fig-{figure.id.removesuffix('_us').replace('_', '-')}"
-    return TEXTS(key, lang) if key in TEXTS.english else cause_text(figure.id.removesuffix("_us"), lang)
+    name = figure.id.removesuffix("_us")
+    return TEXTS(name if figure.group == "idle" else f"fig-{name.replace('_', '-')}", lang)
 
 
 def value_text(figure: Figure, value: float | None, lang: str) -> str:
@@ -56,7 +56,7 @@ def change_text(figure: Figure, lang: str) -> str:
         if not figure.base or not figure.new:
             return ("+" if figure.call == "more" else "-") + us_text(abs((figure.new or 0) - (figure.base or 0)), lang)
         return signed_percent(figure.base, figure.new, lang)
-    if figure.call == "not-seen" and figure.margin_ratio and figure.margin_ratio < 10:
+    if figure.call == "not-seen" and figure.margin_ratio and figure.margin_ratio < 1:
         return TEXTS("not-seen-below", lang, margin=units.percent(figure.margin_ratio, lang))
     return TEXTS(figure.call, lang)
 
@@ -97,9 +97,10 @@ def finding_text(change: FindingChange, lang: str) -> str:
     """How a finding changed: its id, its price before and after."""
     price = change.base_ratio if change.change == "lost" else change.new_ratio
     text = f"{TEXTS(change.change, lang)}: {change.id}"
+    detail = TEXTS("would-save", lang, ratio=units.percent(price, lang)) if price is not None else ""
     if change.change in ("smaller", "larger"):
-        return f"{text} ({units.percent(change.base_ratio, lang)}{_ARROW}{units.percent(change.new_ratio, lang)})"
-    return f"{text} ({TEXTS('would-save', lang, ratio=units.percent(price, lang))})" if price is not None else text
+        detail = f"{units.percent(change.base_ratio, lang)}{_ARROW}{units.percent(change.new_ratio, lang)}"
+    return TEXTS("with-detail", lang, text=text, detail=detail) if detail else text
 
 
 def ladder_rows(comparison: Comparison, lang: str) -> list[list[str]]:
@@ -119,6 +120,17 @@ def ladder_rows(comparison: Comparison, lang: str) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def summary(pair: Pair, lang: str) -> str:
+    """The headline and its points as one text."""
+    return ("" if lang == "ja" else " ").join([pair.headline, *pair.points])
+
+
+def times_note(comparison: Comparison, lang: str) -> str:
+    """Which kind of step time a table of several traces has."""
+    sources = {s.time_source for s in comparison.sides}
+    return "" if sources == {"unprofiled"} else TEXTS("note-profiled" if "unprofiled" not in sources else "note-mixed", lang)
 
 
 def certain_findings(pair: Pair) -> tuple[list[FindingChange], list[FindingChange]]:

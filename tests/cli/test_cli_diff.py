@@ -1,0 +1,68 @@
+"""`lanewise diff` on the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
+from diffing import COMPILED, EAGER, built
+
+from lanewise import cli
+
+
+@pytest.fixture
+def traces(tmp_path: Path) -> tuple[str, str]:
+    base = built(EAGER).write(tmp_path / "base.json")
+    new = built(COMPILED, cpu=11).write(tmp_path / "new.json")
+    return str(base), str(new)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["lanewise", "diff", *words, "--lang", "en"])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    return int(stop.value.code or 0)
+
+
+def test_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str]) -> None:
+    assert run(monkeypatch, *traces) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("base → new\n")
+    assert "gelu + mul → triton_poi_fused_gelu_mul_0" in out
+
+
+def test_files_by_their_suffix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, traces: tuple[str, str]) -> None:
+    assert run(monkeypatch, *traces, "-o", str(tmp_path / "out.json")) == 0
+    assert json.loads((tmp_path / "out.json").read_text())["schema"] == "lanewise.diff/1"
+    assert run(monkeypatch, *traces, "-o", str(tmp_path / "out.md")) == 0
+    assert (tmp_path / "out.md").read_text().startswith("## `base` → `new`")
+
+
+def test_fail_on_names_each_breach(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
+) -> None:
+    assert run(monkeypatch, *traces, "--fail-on", "structure") == 1
+    err = capsys.readouterr().err
+    assert "lanewise: structure: launches 4 → 3" in err
+    assert "lanewise: structure: gelu + mul → triton_poi_fused_gelu_mul_0" in err
+    assert run(monkeypatch, traces[0], traces[0], "--fail-on", "structure", "--fail-on", "slower") == 0
+    slow = built([(op, kernel, ns * 2) for op, kernel, ns in EAGER], cpu=11).write(tmp_path / "slow.json")
+    capsys.readouterr()
+    assert run(monkeypatch, traces[0], str(slow), "--fail-on", "slower") == 1
+    assert "slower: GPU busy" in capsys.readouterr().err
+    assert run(monkeypatch, traces[0], str(slow), "--fail-on", "structure") == 0
+
+
+def test_steps_are_a_window(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str]
+) -> None:
+    assert run(monkeypatch, *traces, "--steps", "1-4", "--format", "json") == 0
+    assert [s["steps"] for s in json.loads(capsys.readouterr().out)["sides"]] == [4, 4]
+
+
+def test_one_trace_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, traces: tuple[str, str]) -> None:
+    assert run(monkeypatch, traces[0]) == 2
