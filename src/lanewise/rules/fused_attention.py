@@ -68,6 +68,7 @@ def fusion(ctx: Context, sites: list[Site]) -> Fusion | None:
     backward = np.flatnonzero(made >= 0)
     backward = backward[np.argsort(made[backward], kind="stable")]
     bounds = np.searchsorted(made[backward], np.arange(len(sites) + 1))
+    nodes, stretch = seq.backward_nodes(begin, end)
     after: dict[int, int] = {}
     gone_begin: list[int] = []
     gone_end: list[int] = []
@@ -82,7 +83,7 @@ def fusion(ctx: Context, sites: list[Site]) -> Fusion | None:
             now, then = now + present, then + ns
             # The replay takes no row for longer than it is: the fused time is shared out over all.
             after.update(zip(seq.rows[places].tolist(), (seq.ns[places] * (ns / present)).astype(int).tolist(), strict=True))
-            starts, ends = _gone(ctx, seq, site, places, is_backward)
+            starts, ends = _backward_gone(ctx, nodes[stretch == number]) if is_backward else _gone(ctx, site, places)
             gone_begin += starts
             gone_end += ends
     if not after:
@@ -106,12 +107,22 @@ def _fused_ns(ctx: Context, seq: Sequence, site: Site, places: Array, backward: 
     return total
 
 
-def _gone(ctx: Context, seq: Sequence, site: Site, places: Array, backward: bool) -> tuple[list[int], list[int]]:
-    """CPU time that goes: the stretch but for as much as the fused call takes, or the nodes but the first."""
-    ts, stop = ctx.trace.ts, ctx.trace.end
-    if backward:
-        nodes = np.unique(seq.node[places])[1:]
-        return ts[nodes].tolist(), stop[nodes].tolist()
-    begin, end = int(ts[site.first]), int(stop[site.last])
+def _gone(ctx: Context, site: Site, places: Array) -> tuple[list[int], list[int]]:
+    """CPU time of the stretch that goes: all but as much as the fused call takes."""
+    begin, end = int(ctx.trace.ts[site.first]), int(ctx.trace.end[site.last])
     kept = min(1.0, _KEPT_CALLS / len(places))
     return [begin + int((end - begin) * kept)], [end]
+
+
+def _backward_gone(ctx: Context, nodes: Array) -> tuple[list[int], list[int]]:
+    """CPU time of the backward nodes that go, up to where the next one begins: all but the longest, which the fused one takes."""
+    ts, stop = ctx.trace.ts, ctx.trace.end
+    nodes = nodes[np.argsort(ts[nodes], kind="stable")]
+    kept = int(np.argmax(stop[nodes] - ts[nodes]))
+    # The nodes of one stretch run one after the other, but for others in between that are ready earlier.
+    until = np.r_[ts[nodes[1:]], stop[nodes[-1:]]]
+    between = until - stop[nodes]
+    usual = np.median(between[:-1]) if len(nodes) > 1 else 0
+    end = np.where((between >= 0) & (between <= 2 * usual), until, stop[nodes])
+    gone = np.delete(np.arange(len(nodes)), kept)
+    return ts[nodes[gone]].tolist(), end[gone].tolist()

@@ -6,6 +6,7 @@ often a layer is called.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -53,6 +54,7 @@ class Product:
         return self.batch * self.m * self.n
 
 
+_NODE = re.compile(r"^autograd::engine::evaluate_function")
 # Where a product's operands are, by the name of the op that launches it.
 _OPERANDS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1, "_addmm_activation": 1, "baddbmm_": 1, "addmm_": 1}
 
@@ -192,9 +194,7 @@ class Sequence:
         """int64 (n,): event of autograd's node that launched each, -1 for none."""
         ctx = self._ctx
         tree = ctx.tree
-        is_node = ctx.trace.names_where(lambda s: s.startswith("autograd::engine::evaluate_function"))[
-            ctx.trace.name[tree.events]
-        ]
+        is_node = ctx.trace.names_where(lambda s: _NODE.search(s) is not None)[ctx.trace.name[tree.events]]
         up = tree.nearest(is_node)
         place = np.where(self.owner >= 0, ctx.place[np.maximum(self.owner, 0)], -1)
         found = np.where(place >= 0, up[np.maximum(place, 0)], -1)
@@ -206,14 +206,29 @@ class Sequence:
         Args:
             begin, end: events of the first and the last op of each stretch, in order and on one thread.
         """
-        ctx = self._ctx
         out = np.full(len(self), -1, dtype=np.int64)
-        number = self._sequence_number
         inner = np.flatnonzero(self.node >= 0)
-        if not len(begin) or not len(inner):
-            return out
-        lane = int(ctx.trace.lane[begin[0]])
-        ops = np.flatnonzero((number >= 0) & (ctx.trace.lane == lane) & (self._is_forward))
+        if len(begin) and len(inner):
+            out[inner] = self._stretch_of(self.node[inner], begin, end)
+        return out
+
+    def backward_nodes(self, begin: Array, end: Array) -> tuple[Array, Array]:
+        """(events of autograd's nodes, which of some forward stretches made each), also of nodes that launch nothing."""
+        nodes = self._nodes
+        stretch = self._stretch_of(nodes, begin, end) if len(begin) and len(nodes) else np.empty(0, dtype=np.int64)
+        return nodes[stretch >= 0], stretch[stretch >= 0]
+
+    @cached_property
+    def _nodes(self) -> Array:
+        """Events of all of autograd's nodes during the steps."""
+        return self._ctx.in_steps(self._ctx.events_matching(_NODE))
+
+    def _stretch_of(self, nodes: Array, begin: Array, end: Array) -> Array:
+        """int64 (nodes,): the forward stretch that made each node; -1 for none."""
+        ctx = self._ctx
+        number = self._sequence_number
+        out = np.full(len(nodes), -1, dtype=np.int64)
+        ops = np.flatnonzero((number >= 0) & (ctx.trace.lane == int(ctx.trace.lane[begin[0]])) & self._is_forward)
         if not len(ops):
             return out
         first = np.searchsorted(ctx.trace.ts[ops], ctx.trace.ts[begin])
@@ -221,10 +236,10 @@ class Sequence:
         low = number[ops[np.minimum(first, len(ops) - 1)]]
         # Ops that make no node carry the number of the next node: what is made inside lies below the next op's number.
         high = np.where(after < len(ops), number[ops[np.minimum(after, len(ops) - 1)]], number[ops].max() + 1)
-        wanted = number[self.node[inner]]
+        wanted = number[nodes]
         place = np.searchsorted(low, wanted, side="right") - 1
         hit = (place >= 0) & (wanted >= 0) & (wanted < high[np.maximum(place, 0)])
-        out[inner[hit]] = place[hit]
+        out[hit] = place[hit]
         return out
 
     @cached_property
