@@ -132,6 +132,14 @@ def test_a_copy_inside_one_call_is_its_own_affair() -> None:
     assert outcome(trace([fill]), "unfused-pointwise") == "clear"
 
 
+def test_a_copy_beside_a_single_op_is_no_chain() -> None:
+    """buffer.copy_(x.relu()): whether the copy is needed is not a matter of fusing."""
+    copied = op("copy_", DTOD, 200, tensors((8192, 8192), (8192, 8192)))
+    one = op("relu", MUL, 200, tensors((8192, 8192)))
+    assert outcome(trace([one, copied]), "unfused-pointwise") == "clear"
+    assert outcome(trace([one, one, copied]), "unfused-pointwise") == "found"
+
+
 def test_optimizers_are_left_to_their_rule() -> None:
     t = trace([pointwise("mul_", 400), pointwise("add_", 400), pointwise("sqrt", 400)])
     for step in range(4):

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.model.intervals import Intervals, overlap_with, union
+from lanewise.model.intervals import Intervals, intersection, overlap_with, union
 from lanewise.model.trace import Trace
 
-from .cpu_activity import blocking_calls, launching_lanes
+from .cpu_activity import allocation_calls, blocking_calls, launching_lanes
 from .gpu_time import gpu_op_times
 from .id_sets import among, distinct
 from .launches import launches
@@ -83,6 +83,7 @@ class _Chain:
         work: int64 (items,): CPU time before each item since the one before; waits are not in it.
         begin, stop: int64 (items,): that time as recorded.
         events: float (items,): events recorded in it.
+        driver: time in which the driver takes or gives back memory, which the profiler does not slow.
         blocks: bool (items,): whether the item waits for the GPU.
         event: int64 (items,): the call; -1 for the end of a step.
         step_of: int64 (items,): step during which the work was done.
@@ -95,6 +96,7 @@ class _Chain:
     begin: Array
     stop: Array
     events: Array
+    driver: Intervals
     blocks: Array
     event: Array
     step_of: Array
@@ -195,15 +197,20 @@ class Replay:
 
     def _work(self, change: Change, per_event: float, slowdown: float = 1.0) -> Array:
         c = self.chain
-        raw = c.work.astype(np.float64)
+        driver = overlap_with(c.begin, c.stop, c.driver)
+        raw = np.maximum(c.work - driver, 0).astype(np.float64)
         marks = np.where((c.event < 0) & self.real, PROFILER_STEP_NS, 0.0)
         own = np.maximum(raw - per_event * c.events - marks, _LEAST_OWN * raw) / slowdown
         if change.cpu is not None:
-            gone = overlap_with(c.begin, c.stop, union(*change.cpu))
+            cpu = union(*change.cpu)
+            unslowed = overlap_with(c.begin, c.stop, intersection(cpu, c.driver))
+            gone = overlap_with(c.begin, c.stop, cpu) - unslowed
+            driver = driver - unslowed
             # Time taken away shrinks as the rest of its interval did.
             with np.errstate(divide="ignore", invalid="ignore"):
                 part = np.where(raw > 0, np.minimum(gone / np.maximum(raw, 1), 1), 0)
             own = own * (1 - part)
+        own = own + driver
         if change.extra_cpu_ns > 0:
             firsts = np.flatnonzero(np.r_[True, np.diff(c.step_of) != 0])
             own[firsts] += change.extra_cpu_ns
@@ -369,6 +376,7 @@ def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
         begin=starts,
         stop=stops,
         events=_recorded_between(trace, starts, stops),
+        driver=_driver_time(trace),
         blocks=blocks,
         event=event,
         step_of=window,
@@ -383,6 +391,12 @@ def _recorded_between(trace: Trace, starts: Array, stops: Array) -> Array:
     rows = trace.rows("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function")
     at = np.sort(trace.ts[rows[np.isin(trace.lane[rows], trace.analysis(launching_lanes))]])
     return np.maximum(np.searchsorted(at, stops) - np.searchsorted(at, starts), 0).astype(np.float64)
+
+
+def _driver_time(trace: Trace) -> Intervals:
+    calls = allocation_calls(trace)
+    calls = calls[np.isin(trace.lane[calls], trace.analysis(launching_lanes)) & ~among(calls, trace.analysis(blocking_calls))]
+    return union(trace.ts[calls], trace.end[calls])
 
 
 def _added_time(ts: Array, end: Array) -> Array:
