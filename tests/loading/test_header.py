@@ -79,8 +79,9 @@ def test_devices() -> None:
         (3, None, None, None, None),
         (7, None, None, None, None),
     ]
-    for odd in (None, {}, "x", 5):
-        assert devices_of({"deviceProperties": odd}, []) == ()
+    odd: list[Any] = [None, {}, "x", 5]
+    for value in odd:
+        assert devices_of({"deviceProperties": value}, []) == ()
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .columns import ChunkColumns, NeedsTextError, chunk_columns
 from .decoding import DECODE_ERRORS, end_by
-from .framing import Chunk
-from .mending import silent_backslash
+from .framing import EVENT_START, Chunk
+from .mending import mended_backslashes, silent_backslash
 from .records import event_decoder, text_event_decoder
 from .repair import Damage, mend_chunk
 
@@ -46,14 +48,37 @@ def decode_chunk(chunk: Chunk, text: bool) -> DecodedChunk:
         text: take timestamps from their text from the start; else only where a double cannot hold them.
     """
     found = None if silent_backslash(chunk.wrapped) else _sound(chunk.wrapped, text)
-    if found is not None:
-        events, end = found
-        try:
-            return DecodedChunk(chunk_columns(events, text=text), text, end)
-        except NeedsTextError:
-            return decode_chunk(chunk, True)
-    mended = mend_chunk(chunk.data, chunk.offset, chunk.last)
-    return DecodedChunk(chunk_columns(mended.events, text=True), text, mended.end, mended.rest, mended.damage)
+    damage: list[Damage] = []
+    if found is None and b"\\" in chunk.wrapped:
+        found, damage = _windows(chunk, text)
+    if found is None:
+        mended = mend_chunk(chunk.data, chunk.offset, chunk.last)
+        return DecodedChunk(chunk_columns(mended.events, text=True), text, mended.end, mended.rest, mended.damage)
+    events, end = found
+    try:
+        return DecodedChunk(chunk_columns(events, text=text), text, end, damage=damage)
+    except NeedsTextError:
+        return decode_chunk(chunk, True)
+
+
+def _windows(chunk: Chunk, text: bool) -> tuple[tuple[list[Any], int | None] | None, list[Damage]]:
+    """The events of a chunk that only has backslashes to be mended, and those in which they were."""
+    wrapped, changed = mended_backslashes(chunk.wrapped)
+    found = None if not changed or silent_backslash(wrapped) else _sound(wrapped, text)
+    if found is None:
+        return None, []
+    events, end = found
+    if end is not None:  # where that is in the chunk as it was
+        grown = 0
+        for at, added in changed:
+            grown += added if at - 1 + grown < end else 0
+        end -= grown
+        changed = [c for c in changed if c[0] - 1 < end]
+    data = chunk.data
+    first = len(data) - len(data.lstrip(b" \t\r\n\0,"))
+    starts = np.array([first, *(m.end() for m in EVENT_START.finditer(data))])
+    places = starts[np.searchsorted(starts, [at - 1 for at, _ in changed], side="right") - 1]
+    return (events, end), [Damage(chunk.offset + int(at), True, ("backslashes",)) for at in np.unique(places)]
 
 
 def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:

@@ -1,20 +1,28 @@
-"""Mending the text of one damaged event: one kind of damage a function, as few of them as it takes.
+"""Mending the text of one damaged event: what can be wrong with its strings, numbers and commas, in one pass; then its quotes.
 
-Each function takes JSON text that may be damaged and returns it with its kind of damage mended, unchanged where it has none.
+Only what no JSON may hold is changed, so sound text stays as it is; the kinds of what was changed are told.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-__all__ = ["mended_texts", "silent_backslash"]
+__all__ = ["mended_backslashes", "mended_texts", "silent_backslash"]
 
-# A string without its end goes up to the end of the text, so that each function takes linear time on any text.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)', re.DOTALL)
-_STRING_OR_BARE = re.compile(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|([^\s,:{}\[\]"]+)', re.DOTALL)
-_STRING_OR_COMMAS = re.compile(rb'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,[\s,]*(?=([}\]])?)|([{\[])[\s,]*,[\s,]*', re.DOTALL)
+# A string without its end goes up to the end of the text, so that this takes linear time on any text.
+_PARTS = re.compile(
+    rb"""
+    (?P<string> "(?:[^"\\]|\\.)*(?:"|\\?\Z) )
+    | (?P<opening> [{\[] ) [\s\0]*,[\s\0,]*
+    | (?P<comma> , ) [\s\0,]* (?P<closing> (?=[}\]]) )?
+    | (?P<nul> \0+ )
+    | (?P<bare> [^\s,:{}\[\]"\0]+ )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+_STRING_WITH_BACKSLASH = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z|true\Z|false\Z|null\Z")
 _BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
@@ -45,55 +53,78 @@ def _encoding(text: bytes) -> bytes:
     return _ESCAPE.sub(lambda m: b"\\ufffd" if m.group(1) is not None else m.group(), text)
 
 
-def _controls(text: bytes) -> bytes:
-    """Raw control characters: escaped within strings; NUL between values is white space."""
+class _Pass:
+    """One pass over a text; `kinds` are what was mended in it."""
 
-    def escaped(match: re.Match[bytes]) -> bytes:
-        return _CONTROL.sub(lambda c: b"\\u%04x" % c.group()[0], match.group())
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
 
-    return _STRING.sub(escaped, text).replace(b"\0", b" ")
+    def __call__(self, match: re.Match[bytes]) -> bytes:
+        """What stands in place of a part of the text."""
+        group = match.lastgroup
+        if group == "string":
+            return self._string(match.group())
+        if group == "bare":
+            return self._bare(match.group())
+        if group == "nul":
+            self.kinds.add("controls")
+            return b" "
+        if group == "opening":
+            self.kinds.add("commas")
+            return match["opening"]
+        # One comma, or several, or one before a closing bracket.
+        if match["closing"] is not None:
+            self.kinds.add("commas")
+            return b""
+        if match.group().count(b",") > 1:
+            self.kinds.add("commas")
+        return b","
 
+    def _string(self, string: bytes) -> bytes:
+        if b"\\" in string:
+            mended = _with_backslashes(string)
+            if mended != string:
+                self.kinds.add("backslashes")
+                string = mended
+        mended = _CONTROL.sub(lambda c: b"\\u%04x" % c.group()[0], string)
+        if mended != string:
+            self.kinds.add("controls")
+        return mended
 
-def _backslashes(text: bytes) -> bytes:
-    """Backslashes that were meant as themselves: all of a string's, where one of them is no escape and none is doubled."""
-
-    def doubled(match: re.Match[bytes]) -> bytes:
-        string = match.group()
-        if b"\\" not in string:
-            return string
-        if _DRIVE.search(string) or (_BAD_ESCAPE.search(string) and b"\\\\" not in string):
-            inside = _ANY_ESCAPE.sub(lambda m: m.group() if m.group(1) in b'"\\' else b"\\" + m.group(), string[1:-1])
-            return b'"' + inside + string[-1:]
-        return _BAD_ESCAPE.sub(rb"\\\\", string)
-
-    return _STRING.sub(doubled, text)
-
-
-def _numbers(text: bytes) -> bytes:
-    """inf, nan, N/A, -1.-660, 1e999, ... are no numbers: they become null."""
-
-    def fixed(match: re.Match[bytes]) -> bytes:
-        bare = match.group(2)
-        if bare is None or (_NUMBER.match(bare) and (bare[:1].isalpha() or math.isfinite(float(bare)))):
-            return match.group()
+    def _bare(self, word: bytes) -> bytes:
+        """inf, nan, N/A, -1.-660, 1e999, ... are no numbers: they become null."""
+        if _NUMBER.match(word) and (word[:1].isalpha() or math.isfinite(float(word))):
+            return word
+        self.kinds.add("numbers")
         return b"null"
 
-    return _STRING_OR_BARE.sub(fixed, text)
+
+def _with_backslashes(string: bytes) -> bytes:
+    """Backslashes that were meant as themselves: all of a string's, where one of them is no escape and none is doubled."""
+    if _DRIVE.search(string) or (_BAD_ESCAPE.search(string) and b"\\\\" not in string):
+        inside = _ANY_ESCAPE.sub(lambda m: m.group() if m.group(1) in b'"\\' else b"\\" + m.group(), string[1:-1])
+        return b'"' + inside + string[-1:]
+    return _BAD_ESCAPE.sub(rb"\\\\", string)
 
 
-def _commas(text: bytes) -> bytes:
-    """Doubled commas, and commas after an opening or before a closing bracket."""
+def mended_backslashes(text: bytes) -> tuple[bytes, list[tuple[int, int]]]:
+    """A long text with its backslashes mended, and for each string that changed its offset and the bytes added.
 
-    def fixed(match: re.Match[bytes]) -> bytes:
-        if match.group(1) is not None:
-            return match.group()
-        if match.group(3) is not None:
-            return match.group(3)
-        return b"," if match.group(2) is None else b""
+    For traces of Windows, where every Python frame has such a path.
+    """
+    changed: list[tuple[int, int]] = []
+    known: dict[bytes, bytes] = {}  # the same paths come again and again
 
-    # A lone comma is replaced by itself; white space around it does not matter.
-    mended = _STRING_OR_COMMAS.sub(fixed, text)
-    return text if mended.count(b",") == text.count(b",") else mended
+    def mended(match: re.Match[bytes]) -> bytes:
+        string = match.group()
+        out = known.get(string)
+        if out is None:
+            out = known[string] = _with_backslashes(string)
+        if out != string:
+            changed.append((match.start(), len(out) - len(string)))
+        return out
+
+    return _STRING_WITH_BACKSLASH.sub(mended, text), changed
 
 
 def _quotes(text: bytes) -> bytes:
@@ -114,27 +145,23 @@ def _quotes(text: bytes) -> bytes:
     return b"".join(out)
 
 
-_STEPS: tuple[tuple[str, Callable[[bytes], bytes]], ...] = (
-    ("encoding", _encoding),
-    ("controls", _controls),
-    ("backslashes", _backslashes),
-    ("numbers", _numbers),
-    ("commas", _commas),
-)
-
-
 def mended_texts(text: bytes) -> Iterator[tuple[bytes, tuple[str, ...]]]:
-    """Ever more mended forms of a text, each with the kinds of damage mended in it; the caller stops at one that decodes.
+    """The text mended, with the kinds of damage found in it; the caller takes the first that decodes.
 
-    Where strings hold bare quotes, what is text and what is a string is told apart wrongly: so all steps are tried first
-    without and then with mending the quotes.
+    Where strings hold bare quotes, what is text and what is a string is told apart wrongly: so all else is mended first without
+    and then with mending the quotes.
     """
-    kinds: list[str] = []
+    decoded = _encoding(text)
+    kinds = () if decoded == text else ("encoding",)
     for quotes in (False, True):
-        mended, kinds = text, []
-        for kind, step in (*_STEPS[:1], ("quotes", _quotes), *_STEPS[1:]) if quotes else _STEPS:
-            changed = step(mended)
-            if changed != mended:
-                mended = changed
-                kinds.append(kind)
-                yield mended, tuple(kinds)
+        quoted = _quotes(decoded) if quotes else decoded
+        if quotes and quoted == decoded:
+            return
+        a_pass = _Pass()
+        mended = _PARTS.sub(a_pass, quoted)
+        found = (*kinds, *(("quotes",) if quotes else ()), *(kind for kind in _ORDER if kind in a_pass.kinds))
+        if found:
+            yield mended, found
+
+
+_ORDER = ("controls", "backslashes", "numbers", "commas")
