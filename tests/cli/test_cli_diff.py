@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 from diffing import COMPILED, EAGER, built
-
 from lanewise import cli
 
 

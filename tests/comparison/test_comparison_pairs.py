@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from diffing import COMPILED, EAGER, FUSED, GEMM, built, built_pair, figure, labels
 
+from builder import TraceBuilder
+from diffing import COMPILED, EAGER, FUSED, GEMM, built, built_pair, figure, labels
 from lanewise.comparison import Comparison, compare
 from lanewise.comparison.difference import short_names
 from lanewise.errors import UsageError
@@ -128,3 +129,52 @@ def test_names_tell_traces_apart() -> None:
     assert short_names(["x/run_1_eager.json", "x/run_1_compile.json"]) == ["eager", "compile"]
     assert short_names(["one/trace.json", "two/trace.json"]) == ["one", "two"]
     assert short_names(["same.json", "same.json"]) == ["same (1)", "same (2)"]
+
+
+def cpu_steps(*ops: str, steps: int = 4) -> TraceBuilder:
+    """Steps that call ops and start no GPU work."""
+    t = TraceBuilder(gpus=0)
+    at = 0
+    for i in range(steps):
+        begin = at
+        for op in ops:
+            t.op(op, at + 1, 8 + i % 2)
+            at += 12
+        t.span("user_annotation", f"ProfilerStep#{i}", begin, at - begin, t.pid, 1)
+        at += 1
+    return t
+
+
+def test_without_a_gpu_ops_are_the_structure() -> None:
+    found = built_pair(cpu_steps("aten::mm", "aten::gelu"), cpu_steps("aten::mm", "aten::mul", "aten::clone"))
+    assert not found.structure_same
+    assert [(o.name, o.base, o.new) for o in found.ops] == [
+        ("aten::clone", 0, 1),
+        ("aten::gelu", 1, 0),
+        ("aten::mul", 0, 1),
+    ]
+    same = built_pair(cpu_steps("aten::mm"), cpu_steps("aten::mm", steps=5))
+    assert same.structure_same
+    assert not same.changed
+
+
+def test_an_op_in_place_of_another_is_seen_where_their_number_is_the_same() -> None:
+    found = built_pair(cpu_steps("aten::gelu"), cpu_steps("aten::relu"))
+    assert not found.structure_same
+
+
+def on_grid(blocks: int) -> TraceBuilder:
+    t = TraceBuilder()
+    for i in range(5):
+        at = 100 * i
+        t.op("aten::mm", at + 1, 20)
+        t.launch(at + 2, 5, gpu=(at + 30, 50), name=GEMM, grid=[blocks, 1, 1], block=[128, 1, 1])
+        t.span("user_annotation", f"ProfilerStep#{i}", at, 90, t.pid, 1)
+    return t
+
+
+def test_other_grids_are_other_shapes_where_shapes_were_not_recorded() -> None:
+    found = built_pair(on_grid(100), on_grid(200))
+    assert [(c.id, c.spoils) for c in found.conditions] == [("shapes", ["gpu", "cpu", "time"])]
+    assert found.kernels == []
+    assert built_pair(on_grid(100), on_grid(100)).conditions == []

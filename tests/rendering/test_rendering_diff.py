@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 from diffing import COMPILED, EAGER, FUSED, built, named
-
 from lanewise.comparison import Comparison, compare
 from lanewise.comparison.texts import TEXTS
 from lanewise.rendering import diff_markdown, diff_terminal

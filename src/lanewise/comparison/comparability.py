@@ -7,17 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from lanewise import units
+
 from .document import Condition
 from .figures import TraceSide
 from .noise import LEAST_STEPS
 from .texts import TEXTS
 
-__all__ = ["conditions", "listed_pace", "pace"]
+__all__ = ["conditions", "listed_grids", "listed_pace", "pace"]
 
 # What is recorded beside the ops, and costs CPU time for every event of the program.
 _DEAR_FLAGS = ("shapes", "stacks", "modules", "memory")
 # Work that differs by less may be padding or a batch's last rows; by more, another problem is solved.
 _WORK_LISTED, _WORK_SPOILS = 0.02, 0.25
+# The same for the GPU time of kernels on other grids: a few are a library's choice, most of them are other shapes.
+_GRIDS_LISTED, _GRIDS_SPOIL = 0.05, 0.5
 # The same machine runs the same call at a pace that differs this much from run to run without anyone noticing.
 PACE_LISTED = 1.25
 # Calls of one name in both traces, for their median to tell the CPU's pace, and distinct names of them.
@@ -130,6 +134,22 @@ def _software(base: TraceSide, new: TraceSide, lang: str) -> Iterator[Condition]
     a, b = base.report.trace.versions, new.report.trace.versions
     for software in [x for x in a if x in b and a[x] != b[x]]:
         yield Condition("versions", TEXTS("cond-versions", lang, software=software, a=a[software], b=b[software]))
+
+
+def listed_grids(share: float, known: bool, name: str, lang: str) -> list[Condition]:
+    """Other shapes as far as the grids of kernels tell; nothing where the recorded shapes tell it.
+
+    Args:
+        share: part of the GPU time in kernels of one name on other grids.
+        known: whether both traces have shapes.
+        name: short name of the new trace.
+        lang: language of the text.
+    """
+    if known or share < _GRIDS_LISTED:
+        return []
+    spoils = share > _GRIDS_SPOIL
+    text = TEXTS("cond-grids" if spoils else "cond-grids-little", lang, share=units.percent(share, lang), new=name)
+    return [Condition("shapes", text, ["gpu", "cpu", "time"] if spoils else [])]
 
 
 def pace(base: TraceSide, new: TraceSide) -> float | None:

@@ -16,13 +16,13 @@ from lanewise.report import us
 from lanewise.version import __version__
 
 from . import noise
-from .comparability import conditions, listed_pace, pace
+from .comparability import conditions, listed_grids, listed_pace, pace
 from .compile_verdict import compile_verdict
-from .document import SCHEMA, Comparison, Condition, Figure, Pair, Side
+from .document import SCHEMA, Comparison, Figure, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
 from .headline import headline, needed, points
-from .kernel_groups import kernel_groups, one_recording
+from .kernel_groups import kernel_groups, one_recording, untold
 from .texts import TEXTS
 
 __all__ = ["compare", "pair", "short_names"]
@@ -111,16 +111,24 @@ def _side(side: TraceSide, name: str) -> Side:
 
 def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], lang: str, anyway: bool) -> Pair:
     """The base against one other trace; `place` is its place among the sides, `names` are the short names of both."""
-    found = conditions(base, new, names, lang)
-    spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
     paired = one_recording(base, new)
     ratio = 1.0 if paired else pace(base, new)
+    groups = kernel_groups(base, new, lang, paired=paired)
+    shapes = all("shapes" in s.trace.capabilities for s in (base, new))
+    found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
     paces = listed_pace(ratio, names, lang)
-    found += paces
-    groups = kernel_groups(base, new, lang, paired=paired, judge="gpu" not in spoiled)
+    found = sorted([*found, *paces], key=lambda c: not c.spoils)
+    spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
+    if "gpu" in spoiled:
+        groups = untold(groups)
     counts = _counts(base, new, "counts" in spoiled)
     times = [*_times(base, new, spoiled, paired, ratio), *_idle(base, new, spoiled, paired, ratio)]
-    structure_same = groups.structure_same and all(f.call in ("same", "not-seen", "unknown") for f in counts)
+    ops = _ops(base, new)
+    structure_same = (
+        groups.structure_same
+        and not (ops and not new.sequence.slots)
+        and all(f.call in ("same", "not-seen", "unknown") for f in counts)
+    )
     told = [f for f in times if f.call in ("less", "more")]
     slower = any(g.call in ("less", "more") for g in groups.differ)
     certain = bool(told) or slower or not structure_same
@@ -142,6 +150,7 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
         figures=[*times, *counts],
         kernels=groups.differ,
         kernels_same=groups.same,
+        ops=ops,
         findings=changes,
         needed=[],
         compile=compile_verdict(base, new, groups, times, spoiled, lang),
@@ -179,6 +188,17 @@ def _counts(base: TraceSide, new: TraceSide, spoiled: bool) -> list[Figure]:
             call = "not-seen" if not apart else "more" if y > x else "less"
         out.append(Figure(key, "structure", x, y, call))
     return out
+
+
+def _ops(base: TraceSide, new: TraceSide) -> list[OpChange]:
+    """Ops whose calls differ in every step of both."""
+    out = []
+    none = np.zeros(1, dtype=np.int64)
+    for name in base.op_counts.keys() | new.op_counts.keys():
+        a, b = base.op_counts.get(name, none), new.op_counts.get(name, none)
+        if len(a) and len(b) and (b.min() > a.max() or b.max() < a.min()):
+            out.append(OpChange(name, float(np.median(a)), float(np.median(b))))
+    return sorted(out, key=lambda o: (-abs(o.new - o.base), o.name))
 
 
 def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
@@ -242,8 +262,3 @@ def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rati
         judgement = noise.judged(a, b, 0.0 if paired else noise.CPU_RUN, least=least)
         out.append(_figure(f"{cause}_us", judgement, bool({"cpu", "gpu", "time"} & spoiled), "idle"))
     return sorted(out, key=lambda f: -max(f.base or 0.0, f.new or 0.0))
-
-
-def spoiling(found: Items[Condition]) -> set[str]:
-    """Figures that some conditions spoil."""
-    return {s for c in found for s in c.spoils}

@@ -21,6 +21,7 @@ __all__ = [
     "KernelGroup",
     "KernelPart",
     "Layer",
+    "OpChange",
     "Pair",
     "Side",
 ]
@@ -165,6 +166,14 @@ class FindingChange(Struct, frozen=True):
     folded: list[str] = field(default_factory=list)
 
 
+class OpChange(Struct, frozen=True):
+    """An op that a step calls more or less often: its name and the medians of its calls a step."""
+
+    name: str
+    base: float
+    new: float
+
+
 class Layer(Struct, frozen=True):
     """CPU time of a step in one layer, as recorded, waits for the GPU left out: what is in no layer below it."""
 
@@ -224,6 +233,7 @@ class Pair(Struct, frozen=True):
         figures: per-step figures.
         kernels: groups of GPU ops that differ in name or number, or whose time differs; the largest difference first.
         kernels_same: GPU ops of a step that are the same and take the same time.
+        ops: CPU ops whose number of calls differs, the largest difference first.
         findings: findings gained and lost.
         needed: what would be needed to see smaller differences, in words.
         compile: the compile verdict, where one side is compiled.
@@ -242,6 +252,7 @@ class Pair(Struct, frozen=True):
     figures: list[Figure]
     kernels: list[KernelGroup]
     kernels_same: int
+    ops: list[OpChange]
     findings: list[FindingChange]
     needed: list[str]
     compile: CompileVerdict | None = None

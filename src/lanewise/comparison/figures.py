@@ -205,6 +205,18 @@ class TraceSide:
             out["python"] = np.maximum(self.times["cpu"] - np.sum(list(out.values()), axis=0), 0)
         return out
 
+    @cached_property
+    def op_counts(self) -> dict[str, Array]:
+        """Calls of each CPU op by name, one value a step."""
+        rows = self.trace.rows("cpu_op")
+        step = self.ctx.step_of(rows) if len(self.ctx.steps) else np.zeros(len(rows), dtype=np.int64)
+        rows, step = rows[step >= 0], step[step >= 0]
+        names, code = np.unique(self.trace.name[rows], return_inverse=True)
+        n = max(len(self.ctx.steps), 1)
+        table = np.bincount(code * n + step, minlength=len(names) * n).reshape(len(names), n)
+        kept = table[:, self.numbers] if len(self.ctx.steps) else table
+        return {self.trace.strings[c]: kept[i] for i, c in enumerate(names.tolist())}
+
     def own_times(self, least: int) -> dict[str, tuple[float, float]]:
         """(median, sum) in ns of the own times of each op and call name that is called at least so often in the steps.
 

@@ -78,7 +78,7 @@ def _what(pair: Pair, lang: str) -> list[str]:
     moved = [f for f in moved if f.id != "ops"] or moved
     called = [g for g in pair.kernels if g.kind == "same" and g.call in ("less", "more")]
     if not moved and pair.structure_same:
-        out.append(TEXTS("structure-same", lang))
+        out.append(TEXTS("structure-same" if pair.kernels_same or pair.kernels else "structure-same-cpu", lang))
         out += [*_idle(pair, lang), *(_kernel(g, lang) for g in called[:_MOST_KERNELS])]
     elif moved:
         texts = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from .noise import MEMORY_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
 
-__all__ = ["Groups", "kernel_groups", "one_recording"]
+__all__ = ["Groups", "kernel_groups", "one_recording", "untold"]
 
 Array = npt.NDArray[Any]
 
@@ -38,13 +38,14 @@ class Groups:
     Attributes:
         differ: those that differ in name, in number, or in time beyond the margin; the largest difference first.
         same: GPU ops that are the same and take the same time.
+        other_grids: part of the GPU time of pairs of one name whose launches have other grids.
         structure_same: whether all of them are pairs of one name.
-        absorbed: (ops of the base, kernel of the new trace) where a product took ops into its epilogue.
     """
 
     differ: list[KernelGroup]
     same: int
     structure_same: bool
+    other_grids: float
 
 
 def one_recording(base: TraceSide, new: TraceSide) -> bool:
@@ -57,14 +58,13 @@ def one_recording(base: TraceSide, new: TraceSide) -> bool:
     return bool(n >= 8 and len(a) == len(b) and float(np.mean(a == b)) > 0.5)
 
 
-def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, judge: bool) -> Groups:
+def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool) -> Groups:
     """Pair the usual steps' GPU ops.
 
     Args:
         base, new: the traces.
         lang: language of the labels.
         paired: whether both are one recording.
-        judge: whether times may be told at all.
     """
     a, b = base.sequence, new.sequence
     matches = grouped(aligned(a.slots, b.slots), a.slots, b.slots)
@@ -76,19 +76,29 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, j
     structure_same = True
     for found in folded.values():
         group = _group(base, new, found, lang, paired)
-        if not judge:
-            group = _untold(group)
         structure_same &= group.kind == "same"
-        if group.kind == "same" and group.call in ("not-seen", "withheld"):
+        if group.kind == "same" and group.call == "not-seen":
             same += group.times
         else:
             differ.append(group)
     differ.sort(key=lambda g: (-abs(g.new_us - g.base_us), g.kind))
-    return Groups(differ, same, structure_same)
+    return Groups(differ, same, structure_same, _other_grids(matches, a, b))
 
 
-def _untold(group: KernelGroup) -> KernelGroup:
-    return msgspec.structs.replace(group, call="withheld", margin_ratio=None)
+def _other_grids(matches: list[Match], base: Sequence, new: Sequence) -> float:
+    """Part of the time of pairs of one name whose grids differ; 0 where grids were not recorded."""
+    pairs = [(m.base[0], m.new[0]) for m in matches if len(m.base) == len(m.new) == 1]
+    pairs = [(i, j) for i, j in pairs if base.slots[i].name == new.slots[j].name and base.slots[i].grid > 0]
+    ns = [(float(np.median(base.ns[:, i])), base.slots[i].grid != new.slots[j].grid) for i, j in pairs]
+    whole = _step_ns(base)
+    return sum(t for t, other in ns if other) / whole if whole else 0.0
+
+
+def untold(groups: Groups) -> Groups:
+    """The same without what is said of times; ops that differ in nothing else are the same."""
+    timed = [g for g in groups.differ if g.kind == "same"]
+    differ = [msgspec.structs.replace(g, call="withheld", margin_ratio=None) for g in groups.differ if g.kind != "same"]
+    return replace(groups, differ=differ, same=groups.same + sum(g.times for g in timed))
 
 
 def _key(match: Match, base: list[Slot], new: list[Slot]) -> tuple[Any, ...]:

@@ -13,7 +13,9 @@ from .diff_words import (
     finding_text,
     group_numbers,
     ladder_rows,
+    number_text,
     shared_counts,
+    shows_ops,
     summary,
     times_note,
 )
@@ -54,7 +56,7 @@ def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> 
         out.append(_heading("h-conditions", lang) + "\n\n" + "\n".join(lines))
     if not many:
         out += _figures(pair, lang)
-    out += [_kernels(pair, lang, limit), _findings(pair, lang)]
+    out += [_kernels(pair, lang, limit), _ops(comparison, pair, limit), _findings(pair, lang)]
     if not many:
         out.append(_layers(pair.compile, lang))
     if pair.needed:
@@ -88,6 +90,14 @@ def _kernels(pair: Pair, lang: str, limit: int | None) -> str:
     if pair.kernels_same:
         lines += ["", TEXTS("kernels-same", lang, count=units.count(pair.kernels_same))]
     return _heading("h-kernels", lang) + "\n\n" + "\n".join(lines)
+
+
+def _ops(comparison: Comparison, pair: Pair, limit: int | None) -> str:
+    lang = comparison.lang
+    if not shows_ops(comparison, pair, limit is None):
+        return ""
+    lines = [f"- {_code(o.name)}: {number_text(o.base, lang)} → {number_text(o.new, lang)}" for o in pair.ops[:limit]]
+    return _heading("h-ops", lang) + "\n\n" + "\n".join(lines)
 
 
 def _findings(pair: Pair, lang: str) -> str:

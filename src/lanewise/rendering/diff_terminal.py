@@ -15,7 +15,9 @@ from .diff_words import (
     finding_text,
     group_numbers,
     ladder_rows,
+    number_text,
     shared_counts,
+    shows_ops,
     summary,
     times_note,
 )
@@ -60,6 +62,7 @@ def _one(page: Page, comparison: Comparison, pair: Pair) -> None:
     _conditions(page, comparison, pair)
     _figures(page, pair)
     _kernels(page, pair)
+    _ops(page, comparison, pair)
     _findings(page, pair)
     _layers(page, pair.compile)
     if pair.needed:
@@ -115,6 +118,17 @@ def _kernels(page: Page, pair: Pair) -> None:
         page.paragraph(TEXTS("more-groups", lang, count=units.count(rest)), indent=2, style="dim")
     if pair.kernels_same and pair.kernels:
         page.paragraph(TEXTS("kernels-same", lang, count=units.count(pair.kernels_same)), indent=2, style="dim")
+
+
+def _ops(page: Page, comparison: Comparison, pair: Pair) -> None:
+    """Ops by name: where no GPU work tells what a step does, or when all is wanted."""
+    if not shows_ops(comparison, pair, page.verbose):
+        return
+    page.heading(TEXTS("h-ops", page.lang))
+    for op in pair.ops[: page.limit]:
+        page.item(f"{op.name} {number_text(op.base, page.lang)} → {number_text(op.new, page.lang)}")
+    if len(pair.ops) > page.limit:
+        page.paragraph(TEXTS("more-groups", page.lang, count=units.count(len(pair.ops) - page.limit)), indent=2, style="dim")
 
 
 def _findings(page: Page, pair: Pair) -> None:

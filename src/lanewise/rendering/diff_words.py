@@ -17,7 +17,9 @@ __all__ = [
     "finding_text",
     "group_numbers",
     "ladder_rows",
+    "number_text",
     "shared_counts",
+    "shows_ops",
     "summary",
     "times_note",
     "value_text",
@@ -125,6 +127,12 @@ def ladder_rows(comparison: Comparison, lang: str) -> list[list[str]]:
 def summary(pair: Pair, lang: str) -> str:
     """The headline and its points as one text."""
     return ("" if lang == "ja" else " ").join([pair.headline, *pair.points])
+
+
+def shows_ops(comparison: Comparison, pair: Pair, verbose: bool) -> bool:
+    """Whether ops are listed by name: where neither trace has GPU work, or when all is wanted."""
+    sides = (comparison.sides[0], comparison.sides[pair.new])
+    return bool(pair.ops) and (verbose or not any(s.figures.get("kernels") for s in sides))
 
 
 def times_note(comparison: Comparison, lang: str) -> str:
