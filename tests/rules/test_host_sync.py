@@ -57,6 +57,20 @@ def test_tests_that_are_made_for_the_read_go_with_it() -> None:
     assert f.saving_us_per_step == pytest.approx(5 * (3 * 22 + 26), rel=0.08)
     assert "aten::abs, aten::amax, aten::gt" in f.text
     assert f.confidence == "medium"
+    # With the tests kept and two ops in place of each branch nothing may be left.
+    assert f.saving_low_us_per_step == 0
+
+
+def test_the_low_end_of_a_read_is_the_waiting_call() -> None:
+    def step(p: Program) -> None:
+        for _ in range(5):
+            p.op("aten::linear", dims=[(64, 64)])
+            p.op("aten::isnan", dims=[(64, 64)])
+            p.op("aten::any", dims=[(64, 64)])
+            p.read("aten::item", "bool")
+
+    f = found(step)
+    assert f.saving_us_per_step == pytest.approx(5 * (2 * 22 + 26), rel=0.08)
     assert f.saving_low_us_per_step == pytest.approx(5 * 26, rel=0.15)
 
 

@@ -22,6 +22,8 @@ _INDEXED = frozenset(
     f"aten::{name}"
     for name in ("index", "index_put", "index_put_", "index_select", "gather", "scatter", "scatter_", "index_add_")
 )
+# A branch that stays on the GPU costs the side that was not taken and the `where` that chooses: two ops at least.
+_BOTH_SIDES = 2
 _WITHIN = 6  # calls after it; further on, what happened to the indices in between is not known
 
 
@@ -31,7 +33,7 @@ class SyncChange:
 
     Attributes:
         change: all that goes.
-        least: only the waits and the waiting calls go.
+        least: only the waits and the waiting calls go, and both sides of a branch are computed instead.
         spent_ns: CPU time that goes beside the waits, as recorded, all steps together.
     """
 
@@ -58,6 +60,7 @@ def sync_change(ctx: Context, syncs: HostSyncs, sites: Array) -> SyncChange:
     extra = ctx.per_step(instead * ctx.op_cpu_ns)
     direct = np.unique(np.r_[syncs.call[going], _calls_of(ctx, syncs, trips)])
     only = ctx.call_intervals(direct)
+    both = ctx.per_step(_BOTH_SIDES * _branches(ctx, syncs, going) * ctx.op_cpu_ns)
     fewer = {r: gpu[r] for r in np.flatnonzero(np.isin(ctx.called.of_row, direct)).tolist()}
     return SyncChange(
         Change(gpu=gpu, cpu=gone, waits=waits, aside=aside, extra_cpu_ns=extra),
@@ -66,10 +69,16 @@ def sync_change(ctx: Context, syncs: HostSyncs, sites: Array) -> SyncChange:
             cpu=union(np.r_[only[0], syncs.begin[trips]], np.r_[only[1], syncs.end[trips]]),
             waits=waits,
             aside=aside,
-            extra_cpu_ns=extra,
+            extra_cpu_ns=extra + both,
         ),
         length(gone) - int(overlap_with(*gone, union(ctx.trace.ts[waits], ctx.trace.end[waits])).sum()),
     )
+
+
+def _branches(ctx: Context, syncs: HostSyncs, sites: Array) -> int:
+    """Number of sites that decide a branch on a tensor's value."""
+    is_branch = ctx.trace.names_where(lambda s: s == "aten::is_nonzero")
+    return int(is_branch[ctx.trace.name[syncs.event[sites]]].sum())
 
 
 def _calls_of(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
