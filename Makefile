@@ -1,9 +1,9 @@
 # The one task runner. Every target that needs Python sets up .venv by itself; nothing outside this folder is changed.
 #
-#   make demo     install, then explain a trace recorded on a real GPU
+#   make demo     install, record a small MLP on this machine and explain it, then a trace recorded on an H200
 #   make test     install the development tools, then lint, types and all tests
 #
-# PYTHON chooses the interpreter of a new .venv, TESTS what `make unit` runs: make unit TESTS="tests/loading -k gzip"
+# RECORD=no leaves out recording, and with it torch. PYTHON chooses the interpreter of a new .venv, TESTS what `make unit` runs: make unit TESTS="tests/loading -k gzip"
 
 PYTHON ?= python3
 TESTS  ?= -n 2
@@ -11,6 +11,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints-dev.txt
 CODE   := src tests benchmarks scripts examples ladder
+TORCH  := $(shell sed -n 's/^torch==//p' constraints-dev.txt)
 DEMO   := examples/gpt_train_sins.json.gz
 
 .DEFAULT_GOAL := help
@@ -19,7 +20,14 @@ DEMO   := examples/gpt_train_sins.json.gz
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.installed ## install, then explain a recorded trace of examples/
+demo: $(VENV)/.installed ## install, record a small MLP on this machine and explain it, then a training step recorded on an H200
+ifneq ($(RECORD),no)
+	@$(BIN)/python -c 'import torch' 2>/dev/null || { echo "Installing torch $(TORCH) (RECORD=no does without) ..."; $(PIP) 'torch==$(TORCH)'; } \
+	  || echo "No torch $(TORCH) for this Python: nothing is recorded here." >&2
+	@if $(BIN)/python -c 'import torch' 2>/dev/null; then \
+	  $(BIN)/lanewise run 03_simple_mlp --force --out .demo && $(BIN)/lanewise explain .demo/03_simple_mlp/*.json.gz; fi
+	@echo
+endif
 	$(BIN)/lanewise explain $(DEMO)
 
 test: lint types unit ## everything that a change has to pass
@@ -66,7 +74,6 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml constraints-dev.txt
 
 # torch comes apart: only its CPU build is wanted (the other one brings gigabytes), and where there is none for this Python
 # the tests that need torch are skipped.
-TORCH := $(shell sed -n 's/^torch==//p' constraints-dev.txt)
 $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints-dev.txt
 	@echo "Installing lanewise and its development tools into $(VENV) ..."
 	@$(PIP) -e '.[dev]'
