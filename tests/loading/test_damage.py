@@ -169,8 +169,8 @@ def test_workers_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_damaged_events_side_by_side() -> None:
     """Two at a time, in every order, with nothing sound between them."""
-    for first in CASES:
-        for second in CASES:
+    for i, first in enumerate(CASES):
+        for second in CASES[i % 3 :: 3]:
             # What is torn off at its end and what lacks its beginning make one piece of text; that counts once.
             torn = first.id.startswith(("no closing", "torn", "NULs", "nothing")) or second.id.startswith(
                 ("beginning", "NULs", "nothing")

@@ -49,7 +49,8 @@ def test_every_byte(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
         assert note_ids(trace) == expected, (cut, TEXT[max(0, cut - 30) : cut])
         if expected:
             assert trace.notes[0].slots["offset"] == cut
-        lanewise.explain(trace).to_json()
+        if cut % 20 == 0:
+            lanewise.explain(trace).to_json()
 
 
 def test_every_byte_of_the_header() -> None:
