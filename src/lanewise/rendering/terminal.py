@@ -175,7 +175,7 @@ def step_texts(report: Report) -> list[str]:
     step, lang = report.step, report.lang
     if not step.count:
         return [TEXTS("no-steps", lang)]
-    busy = "" if step.gpu_busy_us is None else TEXTS("step-gpu", lang, busy=us_text(step.gpu_busy_us, lang))
+    busy = "" if step.gpu_busy_us is None or not report.gpu else TEXTS("step-gpu", lang, busy=us_text(step.gpu_busy_us, lang))
     # Japanese sentences follow one another without a space.
     out = [(" " if lang == "en" else "").join(filter(None, (_step_time(report), busy)))]
     if step.count > 1:
