@@ -1,5 +1,5 @@
 // Opens reports in a headless browser and says what happened there. Jobs come as JSON on standard input, results go out as JSON.
-// Each job: {file or url, lang, theme, search, width, shots: [{path, script}], basic}
+// Each job: {file or url, lang, theme, search, width, after, shots: [{path, script}], basic}
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
@@ -28,6 +28,7 @@ async function run(job) {
     result.keys = await keys(page);
     if (job.search) result.search = await search(page, job.search);
   }
+  if (job.after) result.after = await page.evaluate(job.after);
   for (const shot of job.shots ?? []) {
     if (shot.script) await page.evaluate(shot.script);
     await page.waitForTimeout(150);

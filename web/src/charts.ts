@@ -32,8 +32,8 @@ export function byModule(state: State, model: Model): HTMLElement | false {
   const sums = new Map<string, number>();
   for (const lane of model.lanes) {
     if (lane.kind !== "gpu") continue;
-    for (let slice = lane.first; slice < lane.first + lane.count; slice++) {
-      const call = model.call[slice];
+    for (const slice of lane.rows.flatMap((row) => [...row])) {
+      const call = model.call(slice);
       const module = call >= 0 ? model.around(call, "modules").at(-1) : undefined;
       if (module === undefined) continue;
       const name = model.nameOf(module).replace(/^nn\.Module: /, "");

@@ -49,13 +49,14 @@ export interface Report {
   } | null;
 }
 
-export interface Level { width: number; cover: string; colour: string }
+export interface Level { width: number; cover: string; colour: string; begin?: number }
 export interface Links { call: number[]; op: number[]; limit: number[]; bound: number[]; bytes: number[] }
 export interface LanePart {
   label: string; kind: "gpu" | "marks" | "ops" | "modules" | "frames"; thread: number; device: number | null;
   stream: number | null; rows: number; total: number; start: number[]; dur: number[]; name: number[]; colour: number[];
-  row: number[]; links: Links | null; levels: Level[];
+  row: number[]; links: Links | null; levels: Level[]; number: number[] | null;
 }
+export interface Tile { begin: number; end: number; full: boolean; strings: string[]; lanes: LanePart[] }
 export interface Timeline {
   base_ns: string; span: number; slices: number; kept: number; strings: string[]; lanes: LanePart[];
   steps: { index: number; start: number; end: number; gpu_end: number }[];

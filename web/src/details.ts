@@ -42,8 +42,8 @@ const button = (text: string, onclick: () => void) => h("button", { type: "butto
 
 function gpuRows(state: State, model: Model, view: TimelineView, slice: number): [string, Node | string][] {
   const t = state.t.bind(state);
-  const call = model.call[slice];
-  const op = model.link(slice, "op") - 1;
+  const call = model.call(slice);
+  const op = model.known(slice, "op");
   const length = model.duration(slice);
   const rows: [string, Node | string][] = [];
   const owner = call >= 0 ? model.around(call, "ops").at(-1) : undefined;
@@ -58,9 +58,9 @@ function gpuRows(state: State, model: Model, view: TimelineView, slice: number):
     rows.push([t("call"), button(model.nameOf(call), () => view.select(call, true))]);
     rows.push([t("delay"), duration(model.start[slice] - model.start[call])]);
   }
-  const bytes = model.link(slice, "bytes");
+  const bytes = model.known(slice, "bytes");
   if (bytes >= 0) rows.push([t("bytes"), `${size(bytes)}${length ? `, ${bandwidth((bytes / length) * 1e9)}` : ""}`]);
-  const limit = model.link(slice, "limit"), bound = BOUNDS[model.link(slice, "bound")];
+  const limit = model.known(slice, "limit"), bound = BOUNDS[model.known(slice, "bound")];
   if (limit > 0) {
     rows.push([t("at-limit"), duration(limit)]);
     rows.push([t("reached"), `${percent(limit / Math.max(length, 1))}${bound ? ` (${t(`bound-${bound}`)})` : ""}`]);
@@ -78,7 +78,7 @@ function startedRows(state: State, model: Model, view: TimelineView, slice: numb
 
 /** Annotations, modules, ops, the call and the GPU op, each a way to it. */
 function chain(state: State, model: Model, view: TimelineView, slice: number): HTMLElement | false {
-  const cpu = model.call[slice] >= 0 ? model.call[slice] : model.lane(slice).kind === "gpu" ? -1 : slice;
+  const cpu = model.call(slice) >= 0 ? model.call(slice) : model.lane(slice).kind === "gpu" ? -1 : slice;
   if (cpu < 0) return false;
   const around = [...model.around(cpu, "modules"), ...model.around(cpu, "ops")];
   around.sort((a, b) => model.start[a] - model.start[b] || model.end[b] - model.end[a]);

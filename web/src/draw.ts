@@ -120,13 +120,16 @@ export class Painter {
   private shade(scene: Scene, lane: Lane, top: number, height: number): void {
     const { g, colours } = this;
     const perPixel = (scene.end - scene.begin) / (scene.width - GUTTER);
-    const level = [...lane.levels].reverse().find((l) => l.width >= perPixel * 0.7) ?? lane.levels[0];
-    const first = Math.max(0, Math.floor(scene.begin / level.width));
-    const last = Math.min(level.cover.length - 1, Math.floor(scene.end / level.width));
+    const { fine } = lane;
+    const holds = fine && fine.begin! <= Math.max(scene.begin, 0) && fine.begin! + fine.width * fine.cover.length >= Math.min(scene.end, this.model.span);
+    const level = holds ? fine : [...lane.levels].reverse().find((l) => l.width >= perPixel * 0.7) ?? lane.levels[0];
+    const origin = level.begin ?? 0;
+    const first = Math.max(0, Math.floor((scene.begin - origin) / level.width));
+    const last = Math.min(level.cover.length - 1, Math.floor((scene.end - origin) / level.width));
     for (let i = first; i <= last; i++) {
       const cover = level.cover.charCodeAt(i) - 48;
       if (!cover) continue;
-      const left = this.x(scene, i * level.width), right = this.x(scene, (i + 1) * level.width);
+      const left = this.x(scene, origin + i * level.width), right = this.x(scene, origin + (i + 1) * level.width);
       g.globalAlpha = (scene.bright ? 0.5 : 1) * (0.12 + (cover / 9) * (lane.kind === "gpu" ? 0.55 : 0.2));
       g.fillStyle = colours.classes[level.colour.charCodeAt(i) - 97];
       g.fillRect(left, top, Math.max(right - left, 1), height - 1);
@@ -202,8 +205,8 @@ export class Painter {
       const place = at.get(model.lane(slice))!;
       return RULER + MARKS + place.top - scene.scroll + (place.lane.open ? model.row[slice] * ROW : 0);
     };
-    const call = model.call[scene.selected];
-    const pairs = call >= 0 ? [[call, scene.selected]] : model.started(scene.selected).slice(0, 300).map((s) => [model.call[s], s]);
+    const call = model.call(scene.selected);
+    const pairs = call >= 0 ? [[call, scene.selected]] : model.started(scene.selected).slice(0, 300).map((s) => [model.call(s), s]);
     for (const [from, to] of pairs) {
       const up = y(to) < y(from);
       this.arrow(this.x(scene, model.start[from]), y(from) + (up ? 0 : ROW), this.x(scene, model.start[to]), y(to) + (up ? ROW - 1 : 0));

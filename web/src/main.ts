@@ -6,6 +6,7 @@ import { details } from "./details";
 import { h } from "./dom";
 import { findings } from "./findings";
 import { count } from "./format";
+import { isLive, Live } from "./live";
 import { Model } from "./model";
 import { State } from "./state";
 import { kernels, ops } from "./tables";
@@ -21,14 +22,16 @@ class Page {
   private readonly chip = h("div", { class: "chip" });
   private readonly found = h("span", { class: "soft hits", role: "status" });
   private search!: HTMLInputElement;
+  private live: Live | null = null;
   private readonly help = h("dialog", { class: "help" });
 
   constructor(private readonly state: State, private readonly model: Model) {
     this.view = new TimelineView(model, state, {
       selected: (slice) => this.panel.replaceChildren(details(state, model, this.view, slice)),
       finding: (number) => this.showChip(number),
-      moved: (full) => this.tell(full),
+      moved: (full) => { this.tell(full); this.live?.want(this.view.begin, this.view.end); },
     });
+    if (isLive()) this.live = new Live(model, () => { this.tell(model.isFull(this.view.begin, this.view.end)); this.view.refresh(); });
     document.addEventListener("keydown", (e) => this.key(e));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.view.resize());
     this.render();
@@ -89,7 +92,7 @@ class Page {
         if (e.key === "Escape") { this.search.value = ""; this.lookFor(""); this.search.blur(); }
         e.stopPropagation();
       } });
-    const used = [...new Set(model.colour)].sort((a, b) => a - b);
+    const used = [...new Set(model.colour.subarray(0, model.count))].sort((a, b) => a - b);
     return h("section", { id: "timeline", class: "wide" },
       h("div", { class: "tools" }, h("h2", {}, t("timeline")),
         h("button", { type: "button", onclick: () => view.reset() }, t("view-step")),
@@ -132,7 +135,8 @@ class Page {
   private tell(full: boolean): void {
     const { kept, slices } = this.model.payload.timeline;
     const t = this.state.t.bind(this.state);
-    this.note.textContent = kept >= slices ? "" : full ? t("partial", { kept: count(kept), slices: count(slices) }) : `${t("partial-here")} ${t("partial", { kept: count(kept), slices: count(slices) })}`;
+    if (this.live) this.note.textContent = full ? "" : t("live-more");
+    else this.note.textContent = kept >= slices ? "" : full ? t("partial", { kept: count(kept), slices: count(slices) }) : `${t("partial-here")} ${t("partial", { kept: count(kept), slices: count(slices) })}`;
   }
 
   private key(e: KeyboardEvent): void {
@@ -158,11 +162,13 @@ class Page {
   /** For tests and for the curious: what is shown. */
   get probe() {
     const { view, model } = this;
+    const live = () => this.live;
     return {
+      get tile() { return live()?.took ?? -1; }, full: () => model.isFull(view.begin, view.end), show: (b: number, e: number) => view.show(b, e, false),
       get begin() { return view.begin; }, get end() { return view.end; }, get selected() { return view.selected; }, get frames() { return view.frames; },
       get highlighted() { return view.highlighted; }, get hits() { return view.hits.length; }, name: (slice: number) => model.nameOf(slice),
       start: (slice: number) => model.start[slice], stop: (slice: number) => model.end[slice], select: (slice: number) => view.select(slice, true),
-      slices: model.start.length,
+      get slices() { return model.count; },
     };
   }
 }

@@ -60,6 +60,12 @@ export class TimelineView {
     requestAnimationFrame(() => { this.queued = false; this.draw(); });
   }
 
+  /** More slices have come: search again, and draw. */
+  refresh(): void {
+    this.redraw();
+    if (this.selected >= 0) this.listener.selected(this.selected);
+  }
+
   private draw(): void {
     if (!this.painter || !this.stripImage) return;
     const begun = performance.now();
@@ -236,7 +242,7 @@ export class TimelineView {
         const words = this.state.kernel(name);
         return name.toLowerCase().includes(wanted) || (words?.label.toLowerCase().includes(wanted) ?? false);
       });
-      for (let i = 0; i < this.model.name.length; i++) if (match[this.model.name[i]]) this.hits.push(i);
+      for (let i = 0; i < this.model.count; i++) if (match[this.model.name[i]]) this.hits.push(i);
       this.hits.sort((a, b) => this.model.start[a] - this.model.start[b]);
     }
     this.bright = this.hits.length ? new Set(this.hits) : null;

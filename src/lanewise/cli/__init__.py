@@ -14,6 +14,7 @@ __all__ = ["COMMANDS", "main"]
 # Name, module, one line for --help. In the order in which they are useful.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("explain", "explain", "What this trace shows, and why the step takes as long as it does."),
+    ("view", "view", "Look at a trace in the browser, with its timeline."),
     ("steps", "tables", "The steps: time, GPU time, launches."),
     ("ops", "tables", "CPU ops by name: self and total time, CPU and GPU."),
     ("kernels", "tables", "GPU kernels and copies by name, with the ops that launched them."),

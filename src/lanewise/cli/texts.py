@@ -40,6 +40,15 @@ TEXTS = Catalog(
         "sort-form-next": "Sort by {columns}.",
         "no-shapes": "the trace has no input shapes.",
         "no-shapes-next": "Record it with record_shapes=True, or leave out --by-shape.",
+        # view
+        "not-a-file": "there is no such file.",
+        "not-a-file-next": "The viewer reads files, which it can read again when they change.",
+        "port-taken": "port {port} is in use.",
+        "port-taken-next": "Give another, or leave --port out.",
+        "perfetto-port-next": "ui.perfetto.dev reads from this port only: end the program that uses it.",
+        "one-trace": "ui.perfetto.dev opens one trace at a time.",
+        "one-trace-next": "Give a single TRACE.",
+        "view-ends": "Ctrl-C ends the viewer.",
         # slice
         "sliced": "{kept} of {events} events kept ({window}).",
         "sliced-calls": "{gpu_ops} GPU ops: {own} launched in the window, {earlier} launched before it and still running then.",

@@ -97,6 +97,7 @@ TEXTS = Catalog(
         "search-none": "none",
         "partial": "{kept} of {slices} events are in this file one by one; the rest is shown as shading.",
         "partial-here": "Here only the longest events are shown one by one; `lanewise view` has them all.",
+        "live-more": "Zoom in to see every event of this stretch.",
         "select-hint": "Click an event for its name, its launch and its limits.",
         "lane-ops": "ops",
         "lane-modules": "modules",

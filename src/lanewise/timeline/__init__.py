@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .document import LanePart, Links, StepSpan, Timeline
+from .document import LanePart, Links, StepSpan, Tile, Timeline
 from .drawing import timeline
+from .tiles import Tiles
 
-__all__ = ["LanePart", "Links", "StepSpan", "Timeline", "timeline"]
+__all__ = ["LanePart", "Links", "StepSpan", "Tile", "Tiles", "Timeline", "timeline"]

@@ -11,7 +11,7 @@ from lanewise.model.intervals import union
 
 from .document import Level
 
-__all__ = ["levels", "spread"]
+__all__ = ["levels", "spread", "text"]
 
 Array = npt.NDArray[Any]
 
@@ -37,7 +37,7 @@ def levels(ts: Array, end: Array, colour: Array, span: int) -> list[Level]:
             break
         width = span / bins
         cover, most = spread(ts, end, colour, 0.0, width, bins)
-        out.append(Level(width, _text(_DIGITS[cover]), _text((most + ord("a")).astype(np.uint8))))
+        out.append(Level(width, *text(cover, most)))
     return out
 
 
@@ -71,5 +71,6 @@ def spread(ts: Array, end: Array, colour: Array, begin: float, width: float, bin
     return np.clip(np.maximum(cover, some), 0, 9), most
 
 
-def _text(codes: Array) -> str:
-    return codes.tobytes().decode("ascii")
+def text(cover: Array, colour: Array) -> tuple[str, str]:
+    """Cover as digits and classes as letters."""
+    return _DIGITS[cover].tobytes().decode("ascii"), (colour + ord("a")).astype(np.uint8).tobytes().decode("ascii")

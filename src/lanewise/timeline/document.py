@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-__all__ = ["LanePart", "Level", "Links", "StepSpan", "Timeline"]
+__all__ = ["LanePart", "Level", "Links", "StepSpan", "Tile", "Timeline"]
 
 
 class Level(Struct, frozen=True):
     """How busy a lane is, bin by bin, for what is too small or too much to be kept.
 
     Attributes:
-        width: ns of a bin; the first begins at 0.
+        width: ns of a bin.
         cover: a digit for each bin: 0 where nothing ran, 9 where something ran all the time.
         colour: a letter for each bin: the class that took most of it, ``a`` being class 0.
+        begin: where the first bin begins.
     """
 
     width: float
     cover: str
     colour: str
+    begin: float = 0.0
 
 
 class Links(Struct, frozen=True):
@@ -56,6 +58,7 @@ class LanePart(Struct, frozen=True):
         row: rows.
         links: of GPU lanes.
         levels: the coarsest first.
+        number: numbers of the slices among all of the trace, where more can be asked for; `links` has these numbers too.
     """
 
     label: str
@@ -72,6 +75,24 @@ class LanePart(Struct, frozen=True):
     row: list[int]
     links: Links | None
     levels: list[Level]
+    number: list[int] | None = None
+
+
+class Tile(Struct, frozen=True):
+    """A stretch of a trace, for a page that has only a part of it.
+
+    Attributes:
+        begin, end: the stretch.
+        full: whether every slice of it is here; else the longest, and levels for the rest.
+        strings: names that `lanes` refer to.
+        lanes: in the order of the timeline's.
+    """
+
+    begin: int
+    end: int
+    full: bool
+    strings: list[str]
+    lanes: list[LanePart]
 
 
 class StepSpan(Struct, frozen=True):

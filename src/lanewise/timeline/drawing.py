@@ -15,11 +15,11 @@ from lanewise.report import Evidence, Report, usual_step
 
 from .colours import colours
 from .density import levels
-from .document import LanePart, Links, StepSpan, Timeline
+from .document import LanePart, Level, Links, StepSpan, Timeline
 from .parts import Part, parts
 from .selection import select
 
-__all__ = ["evidence_events", "timeline"]
+__all__ = ["Columns", "all_numbers", "evidence_events", "timeline", "used_names"]
 
 Array = npt.NDArray[Any]
 
@@ -27,8 +27,14 @@ Array = npt.NDArray[Any]
 _TOLERANCE_NS = 500
 
 
-def timeline(trace: Trace, report: Report) -> Timeline:
-    """The picture of a trace, with the surroundings of the report's findings in full."""
+def timeline(trace: Trace, report: Report, *, numbered: bool = False) -> Timeline:
+    """The picture of a trace, with the surroundings of the report's findings in full.
+
+    Args:
+        trace: the trace.
+        report: its report.
+        numbered: whether slices carry their number among all of the trace, so that `lanewise.timeline.Tiles` can add to it.
+    """
     base, last = trace.span or (0, 0)
     found = trace.analysis(parts)
     view = default_view(trace)
@@ -38,13 +44,8 @@ def timeline(trace: Trace, report: Report) -> Timeline:
         trace, view, trace.analysis(steps).event, [[e for e in p if e >= 0] for p in [*proofs, verdict]], not_frames(trace)
     )
     number = numbers(found, chosen.kept, len(trace))
-    colour = trace.analysis(colours)
-    used = np.unique(trace.name[chosen.kept])
-    owner = trace.analysis(launches).gpu_owner
-    used = np.union1d(used, trace.name[owner[owner >= 0]]).astype(np.int64)
-    name = np.zeros(max(len(trace.strings), 1), dtype=np.int64)
-    name[used] = np.arange(len(used))
-    columns = Columns(trace, base, number, colour, name)
+    used = used_names(trace, np.flatnonzero(chosen.kept))
+    columns = Columns(trace, base, trace.analysis(all_numbers) if numbered else number, used, numbered)
     return Timeline(
         base_ns=str(base + (trace.base_ns or 0)),
         span=last - base,
@@ -63,16 +64,28 @@ def timeline(trace: Trace, report: Report) -> Timeline:
 class Columns:
     """What the parts of one picture share."""
 
-    def __init__(self, trace: Trace, base: int, number: Array, colour: Array, name: Array) -> None:
-        self.trace, self.base, self.number, self.colour, self.name = trace, base, number, colour, name
-        self.gpu_row = np.full(len(trace), -1, dtype=np.int64)
-        self.gpu_row[trace.column("gpu_ops", "event")] = np.arange(len(trace.column("gpu_ops", "event")))
+    def __init__(self, trace: Trace, base: int, number: Array, used: Array, numbered: bool) -> None:
+        self.trace, self.base, self.number, self.numbered = trace, base, number, numbered
+        self.colour, self.gpu_row = trace.analysis(colours), trace.analysis(gpu_rows)
+        self.name = np.zeros(max(len(trace.strings), 1), dtype=np.int64)
+        self.name[used] = np.arange(len(used))
 
-    def part(self, part: Part, kept: Array, span: int | None) -> LanePart:
-        """One part with those of its slices that are kept; with levels where a span is given."""
-        trace, events = self.trace, part.events[kept]
+    def part(self, part: Part, kept: Array, span: int) -> LanePart:
+        """One part with those of its slices that are kept (bool or places in it), and levels for the rest."""
+        if kept.all():
+            return self.slices(part, part.events, part.row, [])
+        ts = self.trace.ts[part.events] - self.base
+        return self.slices(
+            part,
+            part.events[kept],
+            part.row[kept],
+            levels(ts, ts + self.trace.dur[part.events], self.colour[part.events], span),
+        )
+
+    def slices(self, part: Part, events: Array, row: Array, found: list[Level]) -> LanePart:
+        """Some slices of one part, with their rows."""
+        trace = self.trace
         start = trace.ts[events] - self.base
-        all_ts = trace.ts[part.events] - self.base
         return LanePart(
             label=part.label,
             kind=part.kind,
@@ -85,11 +98,10 @@ class Columns:
             dur=trace.dur[events].tolist(),
             name=self.name[trace.name[events]].tolist(),
             colour=self.colour[events].tolist(),
-            row=part.row[kept].tolist(),
+            row=row.tolist(),
             links=self._links(events) if part.kind == "gpu" else None,
-            levels=[]
-            if span is None or kept.all()
-            else levels(all_ts, all_ts + trace.dur[part.events], self.colour[part.events], span),
+            levels=found,
+            number=self.number[events].tolist() if self.numbered else None,
         )
 
     def _links(self, events: Array) -> Links:
@@ -111,6 +123,27 @@ class Columns:
             bound=np.where(real, limit.bound[row], -1).tolist(),
             bytes=np.where(real, trace.column("gpu_ops", "bytes")[row], MISSING).tolist(),
         )
+
+
+def gpu_rows(trace: Trace) -> Array:
+    """int64 (events,): row of `gpu_ops` of each event, -1 for others."""
+    events = trace.column("gpu_ops", "event")
+    out = np.full(len(trace), -1, dtype=np.int64)
+    out[events] = np.arange(len(events))
+    return out
+
+
+def used_names(trace: Trace, events: Array) -> Array:
+    """Codes of the names of some events, and of the ops that launched GPU work among them."""
+    row = trace.analysis(gpu_rows)[events]
+    owner = trace.analysis(launches).gpu_owner[row[row >= 0]]
+    used: Array = np.union1d(trace.name[events], trace.name[owner[owner >= 0]]).astype(np.int64)
+    return used
+
+
+def all_numbers(trace: Trace) -> Array:
+    """int64 (events,): number of each slice where all of a trace are drawn."""
+    return numbers(trace.analysis(parts), np.ones(len(trace), dtype=np.bool_), len(trace))
 
 
 def numbers(found: list[Part], kept: Array, n: int) -> Array:
