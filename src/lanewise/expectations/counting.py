@@ -102,7 +102,8 @@ class Counting:
             "unlinked": lambda: links.call[~links.linked],
             "host_syncs": lambda: trace.analysis(host_syncs).event,
             "allocations": self._allocations,
-            "compiled_regions": lambda: self._outermost(_REGION),
+            # What follows a graph break is a region inside the one before it.
+            "compiled_regions": lambda: self._named(_REGION),
             "recompiles": lambda: self._outermost(_COMPILATION),
             "ops": lambda: self._ops(sub),
         }
@@ -153,6 +154,10 @@ class Counting:
     def _allocations(self) -> Array:
         calls = allocation_calls(self.trace)
         return calls[~self.trace.names_where(lambda s: _FREE.search(s) is not None)[self.trace.name[calls]]]
+
+    def _named(self, pattern: re.Pattern[str]) -> Array:
+        rows = self.trace.rows("cpu_op", "user_annotation")
+        return rows[self.trace.names_where(lambda s: pattern.search(s) is not None)[self.trace.name[rows]]]
 
     def _outermost(self, pattern: re.Pattern[str]) -> Array:
         """CPU ops and annotations with a name, not those inside another of them."""

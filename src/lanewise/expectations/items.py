@@ -14,6 +14,7 @@ from lanewise.analyses.gpu_time import gpu_op_times
 from lanewise.analyses.launches import launches
 from lanewise.expectations.parts import Part
 from lanewise.kernels import Kernel, decode
+from lanewise.model.nesting import Nesting
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
@@ -24,13 +25,13 @@ Array = npt.NDArray[Any]
 # CPU ops that only make another view of the same memory, or only get memory: they start nothing on a GPU.
 VIEWS = re.compile(
     r"aten::(_?\w*view\w*|as_strided|expand(_as)?|t|transpose|empty\w*|new_empty\w*|resolve_\w+|\w*alias|reshape|detach_?|select"
-    r"|slice|narrow|split\w*|chunk|unbind|unsqueeze|squeeze|permute|movedim|flatten|unflatten|contiguous|to|lift_fresh"
+    r"|slice|narrow|split\w*|chunk|unbind|unsqueeze|squeeze|permute|movedim|flatten|unflatten|contiguous|to|_to_copy|type_as|lift_fresh"
     r"|result_type|set_|is_\w+|item|_local_scalar_dense|swap\w*|numpy_T|T|mT)"
 )
 # CPU ops that stand for one piece of work, whatever they call inside.
 _WHOLE = re.compile(
     r"aten::(mm|bmm|addmm|baddbmm|_scaled_mm|_scaled_dot_product_\w+_for_cpu|_scaled_dot_product_(flash|efficient|cudnn)\w*"
-    r"|masked_fill_?|_softmax|_log_softmax|native_\w+_norm|_?convolution|mkldnn_convolution|_foreach_\w+|_fused_\w+"
+    r"|_softmax|_log_softmax|native_\w+_norm|_?convolution|mkldnn_convolution|_foreach_\w+|_fused_\w+"
     r"|native_dropout|sum|mean|embedding)"
 )
 _NO_OP = re.compile(
@@ -104,20 +105,22 @@ def gpu_items(trace: Trace, part: Part) -> list[Item]:
 
 
 def cpu_items(trace: Trace, part: Part) -> list[Item]:
-    """CPU ops of a part that do work themselves: no views, no allocations, nothing within an op that stands for all of it."""
+    """CPU ops of a part that do work themselves: no views, no allocations, nothing within an op that stands for all of it.
+
+    What an op does only to convert its arguments (`aten::add` of a tensor and a number copies the number) is part of it.
+    """
     tree = trace.analysis(op_tree)
     names, events = trace.name[tree.events], tree.events
     is_op = (trace.category[events] == CATEGORY_CODES["cpu_op"]) & (trace.ts[events] >= part.begin)
     is_op &= trace.end[events] <= part.end
     working = is_op & ~trace.names_where(lambda s: VIEWS.fullmatch(s) is not None or _NO_OP.search(s) is not None)[names]
     whole = trace.names_where(lambda s: _WHOLE.fullmatch(s) is not None)[names] & is_op
-    inside = np.zeros(len(events), dtype=np.bool_)
-    for level in tree.levels()[1:]:
-        up = tree.parent[level]
-        inside[level] = inside[up] | whole[up]
-    working &= ~inside
-    innermost = working & (tree.totals(working.astype(np.int64)) == working)
-    chosen = np.flatnonzero(innermost)
+    working &= ~_below(tree, whole)
+    converting = _below(tree, trace.names_where(lambda s: s == "aten::to")[names] & is_op)
+    below = tree.totals(working.astype(np.int64)) - working
+    alone = working & ~converting & (below == tree.totals((working & converting).astype(np.int64)))
+    rest = working & converting & (below == 0) & ~_below(tree, alone)
+    chosen = np.flatnonzero(alone | rest)
     place = _places(trace)
     out = []
     for at in chosen[np.argsort(trace.ts[events[chosen]], kind="stable")].tolist():
@@ -125,6 +128,15 @@ def cpu_items(trace: Trace, part: Part) -> list[Item]:
         name = trace.name_of(event)
         out.append(Item(event, name, Kernel(name), False, _chain(trace, place, event), -1, -1, int(trace.dur[event]), name))
     return out
+
+
+def _below(tree: Nesting, chosen: Array) -> Array:
+    """bool (n,): whether each event of a tree is inside a chosen one."""
+    inside = np.zeros(len(tree.events), dtype=np.bool_)
+    for level in tree.levels()[1:]:
+        up = tree.parent[level]
+        inside[level] = inside[up] | chosen[up]
+    return inside
 
 
 def _places(trace: Trace) -> Array:

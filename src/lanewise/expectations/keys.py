@@ -58,7 +58,7 @@ KEYS: tuple[Key, ...] = (
         "allocations", "count", "calls", "calls that take memory from the driver (`cudaMalloc`, ...), not from PyTorch's cache"
     ),
     Key("tensor_allocations", "count", "memory", "allocations of tensors, from PyTorch's cache or not"),
-    Key("compiled_regions", "count", "ops", "calls of compiled regions from code that is not compiled"),
+    Key("compiled_regions", "count", "ops", "calls of compiled regions; each part of a function with graph breaks is one"),
     Key("recompiles", "count", "ops", "compilations by torch.compile"),
     Key("graph_breaks", "count", "ops", "compiled frames beyond the first: what breaks leave behind"),
     Key("collectives", "count", "ops", "collectives: NCCL kernels, or without a GPU c10d's ops"),

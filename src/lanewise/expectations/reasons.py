@@ -11,7 +11,7 @@ from lanewise.analyses.call_tree import op_tree
 from lanewise.expectations.items import VIEWS, Item
 from lanewise.expectations.parts import Part
 from lanewise.expectations.texts import GUESS
-from lanewise.expectations.vocabulary import WORDS, canonical, matches, nearest, parts_of_fused
+from lanewise.expectations.vocabulary import PLAIN, WORDS, canonical, matches, nearest, parts_of_fused
 from lanewise.model.trace import Trace
 
 __all__ = ["short_name", "why_it_ran", "why_not"]
@@ -78,6 +78,9 @@ def why_it_ran(trace: Trace, items: Sequence[Item], at: int, lang: str = "en") -
     item = items[at]
     around = _Around(trace, item)
     if not item.gpu:
+        copied = _copy(trace, items, at, around, lang) if matches("copy", item) else None
+        if copied is not None:
+            return copied
         where = around.names[1] if len(around.names) > 1 else None
         key = "cpu-op-alone" if where is None else "cpu-op"
         return GUESS(key, lang) if where is None else GUESS(key, lang, op=item.name, where=short_name(where))
@@ -149,7 +152,7 @@ def _copy(trace: Trace, items: Sequence[Item], at: int, around: _Around, lang: s
     item = items[at]
     kernel = item.kernel
     copies = kernel.kind in _COPIES or (kernel.kind == "foreach" and kernel.op == "copy")
-    if not copies:
+    if item.gpu and not copies:
         return None
     out_of_place = around.find(_OUT_OF_PLACE)
     if out_of_place is not None:
@@ -261,7 +264,7 @@ def why_not(trace: Trace, part: Part, items: Sequence[Item], word: str, guessed:
     op = _op_called(called, word)
     if op is not None:
         return GUESS("not-view" if VIEWS.fullmatch(op) else "not-op", lang, op=op)
-    near = nearest(word) if word not in WORDS else None
+    near = nearest(word) if word not in WORDS and word not in PLAIN else None
     if near is not None and canonical(near) != word:
         return GUESS("not-near", lang, near=near)
     return GUESS("not-there", lang)

@@ -174,7 +174,7 @@ EXPECT = Catalog(
         "times": "{count}x {what}",
         "called-by": "{call} by {op}",
         "at-place": "{what} at {where}",
-        "up-to": "up to {time}",
+        "up-to": "{what}, up to {time}",
         "more": "{count} more kinds",
         "instead": "what ran instead:",
         "headroom": "{label}: {time} a step above its limit",

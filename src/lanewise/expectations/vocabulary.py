@@ -14,7 +14,7 @@ from functools import cache
 from lanewise.expectations.items import Item
 from lanewise.kernels import KINDS, Kernel
 
-__all__ = ["SYNONYMS", "WORDS", "Word", "canonical", "matches", "nearest", "parts_of_fused", "word_of"]
+__all__ = ["PLAIN", "SYNONYMS", "WORDS", "Word", "canonical", "matches", "nearest", "parts_of_fused", "word_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,15 @@ SYNONYMS: dict[str, str] = {
     **dict.fromkeys(("maxpool", "avgpool", "max_pool2d"), "pool"),
     **dict.fromkeys(("swish",), "silu"),
 }
+# Operations whose names are the words for them.
+PLAIN = frozenset(
+    re.findall(
+        r"\w+",
+        "abs add bernoulli cat clamp cos div elu erf exp gelu leaky_relu log lerp maximum minimum mul neg pad pow relu"
+        " reciprocal roll rsqrt sigmoid sign silu sin sqrt stack sub tanh tril triu view reshape transpose permute expand"
+        " contiguous t",
+    )
+)
 _ATEN = re.compile(r"^(?:aten|prims|torch|_C)::")
 
 

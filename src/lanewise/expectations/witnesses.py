@@ -92,7 +92,7 @@ class Witnesses:
         lines = []
         for line, n in groups.most_common():
             text = line if n == 1 else EXPECT("times", self.lang, count=n, what=line)
-            lines.append(f"{text}, {EXPECT('up-to', self.lang, time=units.duration(longest[line], self.lang))}")
+            lines.append(EXPECT("up-to", self.lang, what=text, time=units.duration(longest[line], self.lang)))
         return self._cut(lines)
 
     def _named(self, event: int) -> str:
