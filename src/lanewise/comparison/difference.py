@@ -140,7 +140,7 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
         new=place,
         headline="",
         points=[],
-        changed=certain,
+        changed=certain or any(c.certain for c in changes),
         structure_same=structure_same,
         same_recording=paired,
         steps=min(len(base.ctx.steps), len(new.ctx.steps)),

@@ -13,6 +13,14 @@ __all__ = ["finding_changes"]
 _GENERAL = frozenset(
     {"launch-bound", "python-overhead", "profiler-overhead", "cold-start", "outlier-step", "gc-pause", "incomplete-trace"}
 )
+# Findings that rest on times; all others on which events there are, which no noise changes.
+_TIMED = _GENERAL | {
+    "collective-wait",
+    "compile-overhead",
+    "data-starvation",
+    "exposed-communication",
+    "single-stream-copy",
+}
 # A finding in both has become smaller when less than half of its price is left, and that is worth mentioning.
 _HALF, _LEAST_SHARE = 0.5, 0.05
 
@@ -42,12 +50,17 @@ def finding_changes(base: Report, new: Report, *, certain: bool, faster: bool, s
                 title=dearer.title,
                 base_ratio=a[rule].share_ratio if rule in a else None,
                 new_ratio=b[rule].share_ratio if rule in b else None,
-                certain=certain and not (spoiled and rule in _GENERAL),
+                certain=(certain and not (spoiled and rule in _GENERAL)) or _stands(dearer, change),
                 general=rule in _GENERAL,
                 folded=dearer.folded,
             )
         )
     return sorted(out, key=lambda c: (c.general, -max(c.base_ratio or 0.0, c.new_ratio or 0.0)))
+
+
+def _stands(finding: Finding, change: str) -> bool:
+    """Whether a finding that is gone or new needs nothing else behind it: it rests on events, and is no borderline case."""
+    return change in ("lost", "gained") and finding.id not in _TIMED and (finding.share_ratio or 0.0) >= _LEAST_SHARE
 
 
 def _uncovered(finding: Finding, base: Report, new: Report) -> bool:

@@ -14,6 +14,8 @@ __all__ = ["headline", "needed", "points", "signed_percent", "step_figure"]
 _MOST_COUNTS = 3
 # A kernel's own time is worth the headline where what runs is the same.
 _MOST_KERNELS = 2
+# From here on a factor says more than a percentage.
+_FACTOR = 3
 # What hides more than this hides what people look for.
 _WIDE = 0.1
 # From this part of the difference on, one group is most of it.
@@ -45,7 +47,7 @@ def signed_percent(a: float | None, b: float | None, lang: str) -> str:
     """The change from a to b as a percentage with its sign; a factor where it is large."""
     if a is None or b is None or not a:
         return units.unknown(lang)
-    if b and b / a >= 3:
+    if b and b / a >= _FACTOR:
         return f"{b / a:.1f}×"
     return ("+" if b > a else "-") + units.percent(abs(b / a - 1), lang)
 
@@ -128,9 +130,12 @@ def _causes(pair: Pair, lang: str) -> list[str]:
 
 
 def _kernel(group: KernelGroup, lang: str) -> str:
+    a, b = _duration(group.base_us, lang), _duration(group.new_us, lang)
+    if group.base_us and group.new_us >= _FACTOR * group.base_us:
+        times = f"{group.new_us / group.base_us:.1f}"
+        return TEXTS("kernel-times", lang, label=group.base[0].label, times=times, a=a, b=b)
     key = "kernel-longer" if group.call == "more" else "kernel-shorter"
     ratio = units.percent(abs(group.new_us / group.base_us - 1) if group.base_us else None, lang)
-    a, b = _duration(group.base_us, lang), _duration(group.new_us, lang)
     return TEXTS(key, lang, label=group.base[0].label, ratio=ratio, a=a, b=b)
 
 

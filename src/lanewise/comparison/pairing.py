@@ -32,8 +32,11 @@ _POINTWISE = frozenset(
 _SAME_NAME, _SAME_DRIVER, _SAME_KIND, _SAME_OP, _SAME_CALL, _SAME_PLACE = 12, 4, 5, 3, 2, 3
 _GAP = 1
 _NEVER = -1_000_000
-# Cells of the alignment's table: 16 million are 64 MB and a quarter of a second. Longer steps are aligned without order.
-_MOST_CELLS = 16_000_000
+# Cells of the alignment's table, a byte each: 100 million (10,000 ops against as many) take a second or two. Longer steps are
+# paired by name alone.
+_MOST_CELLS = 100_000_000
+# Steps of an alignment.
+_PAIR, _UP, _LEFT = 0, 1, 2
 
 
 @dataclass(slots=True)
@@ -76,41 +79,51 @@ def _by_order(base: list[Slot], new: list[Slot]) -> list[Match]:
         return [Match(list(range(len(base))), list(range(len(new))))] if base or new else []
     tokens_a, code_a = _tokens(base)
     tokens_b, code_b = _tokens(new)
-    likeness = _likeness(tokens_a, tokens_b)[code_a][:, code_b]
-    n, m = likeness.shape
-    best = np.zeros((n + 1, m + 1), dtype=np.int32)
+    return _traced(_steps(_likeness(tokens_a, tokens_b), code_a, code_b))
+
+
+def _steps(likeness: Array, code_a: Array, code_b: Array) -> Array:
+    """uint8 (base + 1, new + 1): the last step of the best alignment of the first ops of both: a pair, or a gap in either."""
+    n, m = len(code_a), len(code_b)
+    steps = np.empty((n + 1, m + 1), dtype=np.uint8)
+    steps[0] = _LEFT
     ramp = np.arange(m + 1, dtype=np.int32) * _GAP
-    best[0] = -ramp
-    best[1:, 0] = -_GAP * np.arange(1, n + 1)
+    best = -ramp
+    rows = likeness[:, code_b]
     for i in range(n):
-        row = best[i] - _GAP
-        row[1:] = np.maximum(row[1:], best[i, :-1] + likeness[i])
+        above = best - _GAP
+        paired = best[:-1] + rows[code_a[i]]
+        found = above.copy()
+        np.maximum(found[1:], paired, out=found[1:])
         # Gaps in the new trace: the best of all cells to the left, less a gap for each step.
-        best[i + 1] = np.maximum.accumulate(row + ramp) - ramp
-    return _traced(best, likeness)
+        best = np.maximum.accumulate(found + ramp) - ramp
+        steps[i + 1] = np.where(best > found, _LEFT, _UP)
+        steps[i + 1, 1:][(best[1:] == found[1:]) & (found[1:] == paired)] = _PAIR
+    return steps
 
 
-def _traced(best: Array, likeness: Array) -> list[Match]:
-    """The alignment behind a table of best sums, from its end."""
-    i, j = likeness.shape
+def _traced(steps: Array) -> list[Match]:
+    """The alignment, followed back from its end."""
+    i, j = steps.shape[0] - 1, steps.shape[1] - 1
     out: list[Match] = []
     gap = Match()
     while i or j:
-        if i and j and best[i, j] == best[i - 1, j - 1] + likeness[i - 1, j - 1]:
+        step = steps[i, j]
+        if step == _PAIR:
             if gap.base or gap.new:
                 out.append(gap)
                 gap = Match()
             i, j = i - 1, j - 1
             out.append(Match([i], [j]))
-        elif i and best[i, j] == best[i - 1, j] - _GAP:
+        elif step == _UP:
             i -= 1
-            gap.base.insert(0, i)
+            gap.base.append(i)
         else:
             j -= 1
-            gap.new.insert(0, j)
+            gap.new.append(j)
     if gap.base or gap.new:
         out.append(gap)
-    return out[::-1]
+    return [Match(m.base[::-1], m.new[::-1]) for m in reversed(out)]
 
 
 def _tokens(slots: list[Slot]) -> tuple[list[Slot], Array]:

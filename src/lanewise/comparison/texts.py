@@ -23,6 +23,7 @@ TEXTS = Catalog(
         "structure-differs": "What a step runs differs: {what}.",
         "nothing": "No difference seen: a step runs the same GPU ops, and no time differs by more than the recordings vary.",
         "kernel-longer": "{label} takes {ratio} longer ({a} to {b} a step).",
+        "kernel-times": "{label} takes {times} times as long ({a} to {b} a step).",
         "kernel-shorter": "{label} takes {ratio} less ({a} to {b} a step).",
         "same-recording": "Both files are of one recording: nothing varies by itself.",
         "parts-more": "… {count} more",
