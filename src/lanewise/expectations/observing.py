@@ -141,6 +141,23 @@ class Counts:
             names.update(x.name for x in cpu_items(self._counting.trace, part))
         return _Table(self, "ops", sorted(names))
 
+    @property
+    def sequence(self) -> list[str]:
+        """The CPU ops that do the work, in order: no views, nothing that an op only calls to do its own work.
+
+        Raises:
+            CannotTellError: no CPU ops were recorded.
+            DiffersError: the parts do not agree.
+        """
+        missing = self._counting.missing("ops", self.parts)
+        if missing is not None:
+            raise CannotTellError(f"sequence: {EXPECT(missing)}")
+        first, *others = ([x.name for x in cpu_items(self._counting.trace, p)] for p in self.parts)
+        for part, other in zip(self.parts[1:], others, strict=True):
+            if other != first:
+                raise DiffersError(f"the ops of step {self.parts[0].step} are {first}, those of step {part.step} {other}")
+        return first
+
     def uses(self, word: str) -> bool:
         """Whether a kernel, op or library of a word of `lanewise guess` ran in each part.
 
