@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 from diagnosing import claim, finding, outcome, truth
-from gpu_traces import MUL, SOFTMAX, TENSOR, Call, op, tensors, trace
+from gpu_traces import MUL, REDUCE, SOFTMAX, TENSOR, Call, op, tensors, trace
 
 HEADS, LENGTH, DIM = 64, 1024, 64
 SCORES = (4, 16, LENGTH, LENGTH)
@@ -80,6 +80,40 @@ def test_backward_nodes_of_the_ops_count_too() -> None:
     assert found is not None
     back_us = 2.5 * 4 * HEADS * LENGTH**2 * DIM / (989.4e12 * 0.27) * 1e6 + 2.5
     assert found.saving_us_per_step == pytest.approx(600 - FORWARD_US + 650 - back_us, rel=0.03)
+
+
+def written(*, normalised: bool = True) -> list[Call]:
+    """Attention whose softmax is written out: exp(s - max) / sum."""
+    rows = (HEADS, LENGTH, 1)
+    calls = [bmm(LENGTH, DIM, LENGTH), op("amax", REDUCE, 100, tensors(SCORES)), op("sub", MUL, 100, tensors(SCORES, rows))]
+    calls += [op("exp", MUL, 100, tensors(SCORES))]
+    if normalised:
+        calls += [op("sum", REDUCE, 100, tensors(SCORES)), op("div", MUL, 100, tensors(SCORES, rows))]
+    return [*calls, bmm(LENGTH, LENGTH, DIM)]
+
+
+def test_a_softmax_written_out_is_one_too() -> None:
+    found = finding(trace(written()), "unfused-attention")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(600 - FORWARD_US, rel=0.02)
+    assert "7 kernels" in found.title
+
+
+def test_an_exponential_alone_is_no_softmax() -> None:
+    assert outcome(trace(written(normalised=False)), "unfused-attention") == "clear"
+
+
+@pytest.mark.parametrize("name", ["aten::_masked_softmax", "ScaledUpperTriangMaskedSoftmax"])
+def test_softmax_of_other_ops(name: str) -> None:
+    """Kernels of other libraries may be launched outside any op and record no shapes: then the products tell."""
+    kernel = (
+        "void (anonymous namespace)::scaled_upper_triang_masked_softmax_warp_forward<c10::BFloat16, c10::BFloat16, float, 10>"
+    )
+    inputs = tensors(SCORES) if name.startswith("aten") else {}
+    calls = [bmm(LENGTH, DIM, LENGTH), Call((name,), [(kernel, 500)], inputs), bmm(LENGTH, LENGTH, DIM)]
+    found = finding(trace(calls), "unfused-attention")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(600 - FORWARD_US, rel=0.02)
 
 
 def test_backward_nodes_that_launch_nothing_go_too() -> None:

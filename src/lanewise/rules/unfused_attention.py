@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.work.inputs import Tensor
-
 from .base import Clear, Draft, Outcome, Quantity, Rule, count, duration, first_events, size
 from .context import Context
 from .fused_attention import Site, fusion
@@ -31,6 +29,7 @@ _BETWEEN = (
     "transpose-layout",
     "gemm-aux",
     "fused-pointwise",
+    "reduction",
 )
 # GPU ops between a product and the softmax: scale, two for a mask, a cast and copies leave room to spare.
 _MOST_BETWEEN = 12
@@ -46,11 +45,25 @@ def _check(ctx: Context) -> Outcome:
     if not len(seq):
         return Clear()
     # Attention ops that are one call already (math backend, nested) are other rules' matter.
-    softmax = np.flatnonzero((seq.named == "_softmax") & (seq.call >= 0) & ~_in_attention(seq))
-    sites = [s for i in softmax if (s := _site(ctx, seq, int(i))) is not None]
+    softmax = np.flatnonzero(_softmaxes(seq) & ~_in_attention(seq) & ~seq.backward)
+    sites: list[Site] = []
+    for i in softmax:
+        site = _site(ctx, seq, int(i))
+        if site is not None and (not sites or site.places[0] > sites[-1].places[-1]):
+            sites.append(site)
     lanes = sorted({int(ctx.trace.lane[s.first]) for s in sites})
     groups = [[s for s in sites if ctx.trace.lane[s.first] == lane] for lane in lanes]
     return [d for group in groups if (d := _draft(ctx, seq, group)) is not None] or Clear()
+
+
+def _softmaxes(seq: Sequence) -> Array:
+    """bool (n,): softmax kernels of any library, and the exponential of a softmax written out, where shapes show what it is of."""
+    usual = np.array(
+        [not ("log" in op.name or op.name.endswith(("backward", "backward_data"))) for op in seq.ops], dtype=np.bool_
+    )
+    written = np.array([op.name in ("exp", "exp_", "exp2") and bool(op.tensors) for op in seq.ops], dtype=np.bool_)
+    result: Array = ((seq.kind == "softmax") & usual[seq.op_of]) | written[seq.op_of]
+    return result
 
 
 def _in_attention(seq: Sequence) -> Array:
@@ -63,6 +76,7 @@ def _draft(ctx: Context, seq: Sequence, sites: list[Site]) -> Draft | None:
         return None
     site = sites[0]
     calls = np.unique(seq.call[site.places])
+    calls = calls[calls >= 0]  # kernels of other libraries may be launched outside any op
     names = [ctx.trace.name_of(int(ctx.called.event[c])).removeprefix("aten::") for c in calls]
     masked = any(name in _MASKS for name in names) or "baddbmm" in seq.named[site.places]
     dropout = any(name in _DROPOUT for name in names)
@@ -99,9 +113,11 @@ def _site(ctx: Context, seq: Sequence, i: int) -> Site | None:
     before, after = _product_near(seq, i, -1, elements), _product_near(seq, i, 1, elements)
     if before is None or after is None or seq.call[before] < 0 or seq.call[after] < 0:
         return None
+    if seq.kind[i] != "softmax" and not {"sum", "div"} <= {n.rstrip("_") for n in seq.named[i:after]}:
+        return None  # an exponential that is not divided by its sum
     sizes = None
-    if scores:
-        sizes = _sizes(seq.op(before).product, seq.op(after).product, scores[0])
+    if scores or (seq.op(before).product and seq.op(after).product):
+        sizes = _sizes(seq.op(before).product, seq.op(after).product, scores[0].shape if scores else None)
         if sizes is None:
             return None
     first, last = int(ctx.called.event[seq.call[before]]), int(ctx.called.event[seq.call[after]])
@@ -117,10 +133,13 @@ def _between(seq: Sequence, before: int, after: int) -> Array:
     return np.arange(before, after + 1)
 
 
-def _sizes(qk: Product | None, pv: Product | None, scores: Tensor) -> Attention | None:
-    if qk is None or pv is None or qk.a.dtype is None or len(scores.shape) < 2:
+def _sizes(qk: Product | None, pv: Product | None, scores: tuple[int, ...] | None) -> Attention | None:
+    """What is computed, where the products fit each other and the scores (None where their shape is not recorded)."""
+    if qk is None or pv is None or qk.a.dtype is None:
         return None
-    if qk.n != scores.shape[-1] or pv.k != qk.n or max(qk.k, pv.n) > _MOST_DIM:
+    if (qk.batch, qk.m, qk.n) != (pv.batch, pv.m, pv.k) if scores is None else len(scores) < 2 or qk.n != scores[-1]:
+        return None
+    if pv.k != qk.n or max(qk.k, pv.n) > _MOST_DIM:
         return None
     return Attention(qk.batch, qk.m, qk.n, qk.k, pv.n, qk.a.dtype)
 
@@ -165,8 +184,8 @@ RULE = Rule(
         "fix_masked": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # for a causal mask; any other: attn_mask=mask",
         "fix_dropout": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=p if self.training else 0.0)   # or "
         "attn_mask=mask",
-        "doc_finds": "A softmax between two products of one thread: the first writes what it reads, the second takes what it wrote, with "
-        "nothing but scale, mask, casts, copies and dropout between them.",
+        "doc_finds": "A softmax (of any library, or written out as exp, sum and division) between two products of one thread: the first "
+        "writes what it reads, the second takes what it wrote, with nothing but scale, mask, casts, copies and dropout between them.",
         "doc_why": "Every op between the products reads and writes a matrix of queries times keys for each head, which grows with the "
         "square of the length. FlashAttention keeps it on the chip, forward and backward.",
         "doc_fix": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # q, k, v: (batch, heads, length, head size), any strides\n"
