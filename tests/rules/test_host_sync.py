@@ -61,6 +61,16 @@ def test_tests_that_are_made_for_the_read_go_with_it() -> None:
     assert f.saving_low_us_per_step == 0
 
 
+def test_a_grad_scaler_has_its_own_advice() -> None:
+    def step(p: Program) -> None:
+        p.ops(5, dims=[(64, 64)])
+        p.op("aten::_amp_foreach_non_finite_check_and_unscale_", dims=[(1,)])
+        p.read("aten::item", "float", (1,))
+        p.ops(3, dims=[(64, 64)])
+
+    assert "fused=True" in found(step).fix
+
+
 def test_the_low_end_of_a_read_is_the_waiting_call() -> None:
     def step(p: Program) -> None:
         for _ in range(5):

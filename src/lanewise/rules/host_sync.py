@@ -43,12 +43,21 @@ def _check(ctx: Context) -> Outcome:
             ctx.per_step(float(waited.sum()) + found.spent_ns),
             _evidence(syncs, order),
             variant=variant,
+            fix_variant="scaler" if variant == "scalar" and _of_scaler(ctx, syncs, sites, cost) else "",
             confidence="medium" if variant in ("check", "shape", "other") else "high",
             low=found.least,
             where=ctx.where(int(syncs.event[order[0]])),
             least_share=_LEAST_SHARE,
         )
     ]
+
+
+def _of_scaler(ctx: Context, syncs: HostSyncs, sites: Array, cost: Array) -> bool:
+    """Whether most of it is `GradScaler.step` looking for infinite gradients: a read directly after the op that finds them."""
+    before = syncs.call[sites].astype(np.int64) - 1
+    scaling = ctx.trace.names_where(lambda s: s.startswith("aten::_amp_"))
+    mine = (before >= 0) & scaling[ctx.trace.name[ctx.called.event[np.maximum(before, 0)]]]
+    return 2 * float(cost[mine].sum()) > float(cost.sum())
 
 
 def _waited(ctx: Context, syncs: HostSyncs) -> Array:
@@ -113,6 +122,8 @@ RULE = Rule(
         "`.to('cpu', non_blocking=True)` into pinned memory and look at it a step later.",
         "fix_check": "Combine the tests on the GPU and read one flag every N steps; an `if` that must stay becomes `torch.where`, "
         "which computes the test and both sides every time and may cost what the wait did.",
+        "fix_scaler": "`GradScaler.step` reads whether gradients are infinite. A fused optimizer (`fused=True`) tests it on the GPU and "
+        "needs no read; bf16 needs no scaler at all.",
         "fix_shape": "Use masks instead of indices: `x = torch.where(mask, f(x), x)` for `x[mask] = f(x[mask])`, `(x * mask).sum()` "
         "for `x[mask].sum()`; `torch.nonzero_static(x, size=n)` where indices are needed.",
         "fix_round_trip": "Run that op on the GPU: `torch` has most of numpy's and scipy's functions on `device='cuda'`. Otherwise "

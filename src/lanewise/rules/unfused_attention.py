@@ -75,9 +75,7 @@ def _draft(ctx: Context, seq: Sequence, sites: list[Site]) -> Draft | None:
     if found is None:
         return None
     site = sites[0]
-    calls = np.unique(seq.call[site.places])
-    calls = calls[calls >= 0]  # kernels of other libraries may be launched outside any op
-    names = [ctx.trace.name_of(int(ctx.called.event[c])).removeprefix("aten::") for c in calls]
+    names = _names(ctx, seq, site.places)
     masked = any(name in _MASKS for name in names) or "baddbmm" in seq.named[site.places]
     dropout = any(name in _DROPOUT for name in names)
     return Draft(
@@ -97,6 +95,16 @@ def _draft(ctx: Context, seq: Sequence, sites: list[Site]) -> Draft | None:
         fix_variant="masked" if masked and not dropout else "dropout" if dropout else "",
         where=ctx.where(int(site.first)),
     )
+
+
+def _names(ctx: Context, seq: Sequence, places: Array) -> list[str]:
+    """The called ops in order; kernels of other libraries may be launched outside any, and are told by their kind."""
+    named: dict[int, str] = {}
+    for place in places.tolist():
+        call = int(seq.call[place])
+        known = ctx.trace.name_of(int(ctx.called.event[call])).removeprefix("aten::") if call >= 0 else str(seq.kind[place])
+        named.setdefault(call if call >= 0 else -1 - place, known)
+    return list(named.values())
 
 
 def _scores(sizes: Attention | None) -> dict[str, Quantity | str]:
