@@ -42,7 +42,7 @@ class GuessRow:
         word: the guessed word; for what was not guessed, the word that it would have been.
         name: name of the op that ran, None where nothing did.
         label: the same in short.
-        op: the op or annotation that launched it, None where not known.
+        op: the op or annotation that launched it (of a CPU op, that called it), None where not known.
         number: its number in the order of the launches, from 1; None where nothing ran.
         why: the reason, where there is one to give.
         ns: its duration, 0 where nothing ran.
@@ -184,7 +184,7 @@ def _aligned(words: list[str], items: list[Item], fits: Fits) -> dict[int, int]:
         if fits(words[i], items[j]) and best[i][j] == best[i + 1][j + 1] + 1:
             pairs[i] = j
             i, j = i + 1, j + 1
-        elif best[i + 1][j] > best[i][j + 1]:
+        elif best[i + 1][j] >= best[i][j + 1]:
             i += 1
         else:
             j += 1
@@ -244,6 +244,8 @@ def _item_rows(trace: Trace, items: list[Item], j: int, found: list[tuple[str, s
     item = items[j]
     label = item.kernel.label(lang) if item.gpu else item.name
     op = short_name(item.owner) or None
+    if not item.gpu:
+        op = short_name(trace.name_of(item.chain[1])) if len(item.chain) > 1 else None
     if not found:
         return [GuessRow("unexpected", word_of(item), item.name, label, op, j + 1, why_it_ran(trace, items, j, lang), item.ns)]
     rows: list[GuessRow] = []
@@ -253,6 +255,6 @@ def _item_rows(trace: Trace, items: list[Item], j: int, found: list[tuple[str, s
             key = "not-in-epilogue" if item.kernel.kind in ("gemm", "gemv") else "not-in-fused"
             why = GUESS(key, lang, label=label)
         elif status == "moved":
-            why = GUESS("moved", lang, word=word, ran=j + 1)
+            why = GUESS("moved", lang, ran=j + 1)
         rows.append(GuessRow(status, word, item.name, label, op, j + 1, why, item.ns if not rows else 0))
     return rows

@@ -105,6 +105,8 @@ def _same_call(items: Sequence[Item], at: int, around: _Around) -> list[Item]:
 def _memset(trace: Trace, items: Sequence[Item], at: int, around: _Around, lang: str) -> str | None:
     if items[at].kernel.kind != "memset":
         return None
+    if around.graph:
+        around.label = "CUDA graph"
     if not around.label:
         return GUESS("memset-alone", lang)
     following = next((x for x in _same_call(items, at, around) if x.kernel.kind != "memset"), None)
@@ -261,6 +263,10 @@ def why_not(trace: Trace, part: Part, items: Sequence[Item], word: str, guessed:
     called = _called(trace, part)
     if word in ("flash", "attention") and _MATH in called:
         return GUESS("not-math", lang)
+    inner = _of_optimizer(trace, items) if word == "optimizer" else []
+    if inner:
+        kinds = ", ".join(dict.fromkeys(x.kernel.label(lang) if x.gpu else x.name for x in inner[:4]))
+        return GUESS("not-optimizer", lang, count=len(inner), kinds=kinds)
     op = _op_called(called, word)
     if op is not None:
         return GUESS("not-view" if VIEWS.fullmatch(op) else "not-op", lang, op=op)
@@ -268,6 +274,11 @@ def why_not(trace: Trace, part: Part, items: Sequence[Item], word: str, guessed:
     if near is not None and canonical(near) != word:
         return GUESS("not-near", lang, near=near)
     return GUESS("not-there", lang)
+
+
+def _of_optimizer(trace: Trace, items: Sequence[Item]) -> list[Item]:
+    """Ops that an optimizer's step launched."""
+    return [x for x in items if any(trace.name_of(e).startswith("Optimizer.step#") for e in x.chain)]
 
 
 def _called(trace: Trace, part: Part) -> list[str]:

@@ -30,6 +30,8 @@ GUESS = Catalog(
         "column-word": "guess",
         "column-ran": "what ran",
         "column-op": "launched by",
+        "column-cpu-op": "called by",
+        "run-of": "{count} not guessed: {words}",
         "nothing": "nothing",
         "why-unexpected": "Not guessed, and why it ran",
         "why-missing": "Guessed, and not there",
@@ -91,10 +93,11 @@ GUESS = Catalog(
         "not-in-fused": "in {label}",
         "not-in-epilogue": "in the GEMM's epilogue: {label}",
         "not-fewer": "{ran} ran, not {guessed}",
+        "not-optimizer": "the optimizer ran as {count} ops: {kinds} ...",
         "not-op": "{op} ran and launched nothing",
         "not-near": "nothing of this name ran; did you mean {near}?",
         "not-there": "nothing of this kind ran",
-        "moved": "{word} ran as number {ran}",
+        "moved": "ran as number {ran}",
     },
 )
 

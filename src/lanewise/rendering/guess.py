@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.text import Text
 
 from lanewise import units
 from lanewise.expectations.guessing import Guess, GuessRow
 from lanewise.expectations.texts import GUESS
-from lanewise.rendering.layout import Column, columns, printed, wrapped
+from lanewise.rendering.layout import Column, columns, printed, shortened, wrapped
 
 __all__ = ["part_title", "render"]
 
@@ -17,6 +19,7 @@ _MARKS = {"matched": "=", "inside": "=", "moved": "~", "missing": "-", "unexpect
 _STYLES = {"matched": "", "inside": "", "moved": "yellow", "missing": "red", "unexpected": "yellow"}
 _MOST_ROWS = 40
 _MOST_REASONS = 12
+_MOST_PLACES = 8
 
 
 def part_title(found: Guess, lang: str) -> str:
@@ -53,22 +56,48 @@ def _title(found: Guess, lang: str) -> str:
 
 
 def _table(found: Guess, lang: str, width: int, verbose: bool) -> list[Text]:
+    if not found.rows:
+        return [Text(f"  {GUESS('nothing', lang)}")]
     heads = [
         Column(""),
         Column(GUESS("column-word", lang), least=8),
         Column(GUESS("column-ran", lang), least=20),
-        Column(GUESS("column-op", lang), least=12),
+        Column(GUESS("column-op" if found.gpu else "column-cpu-op", lang), least=12),
     ]
-    shown = list(found.rows) if verbose else list(found.rows[:_MOST_ROWS])
+    folded = len(found.rows) > _MOST_ROWS and not verbose
+    groups = _folded(found.rows) if folded else [[r] for r in found.rows]
+    shown = groups[:_MOST_ROWS] if folded else groups
+    single = [g[0] for g in shown if len(g) == 1]
     nothing = GUESS("nothing", lang)
-    cells = [[_MARKS[r.status], "" if r.status == "unexpected" else r.word, r.label or nothing, r.op or ""] for r in shown]
-    if not cells:
-        return [Text(f"  {GUESS('nothing', lang)}")]
-    table = columns(heads, cells, width, indent=2)
-    for line, row in zip(table[1:], shown, strict=True):
+    cells = [[_MARKS[r.status], "" if r.status == "unexpected" else r.word, r.label or nothing, r.op or ""] for r in single]
+    head, *lines = columns(heads, cells, width) if cells else [Text()]
+    for line, row in zip(lines, single, strict=True):
         line.stylize(_STYLES[row.status])
-    rest = len(found.rows) - len(shown)
-    return [*table, Text(f"  … {rest}")] if rest else table
+    following = iter(lines)
+    table = [head, *(next(following) if len(g) == 1 else _run_of(g, lang, width) for g in shown)]
+    rest = sum(len(g) for g in groups[len(shown) :])
+    return [*table, Text(f"  … {rest}", style="dim")] if rest else table
+
+
+def _folded(rows: Sequence[GuessRow]) -> list[list[GuessRow]]:
+    """Rows, those that nobody guessed and that follow one another as one group."""
+    groups: list[list[GuessRow]] = []
+    for row in rows:
+        if row.status == "unexpected" and groups and groups[-1][-1].status == "unexpected":
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
+
+
+def _run_of(group: Sequence[GuessRow], lang: str, width: int) -> Text:
+    """One line for several ops that nobody guessed."""
+    text = GUESS("run-of", lang, count=len(group), words=_counted(Counter(r.word for r in group), lang))
+    return Text(f"  {_MARKS['unexpected']}  {shortened(text, width - 5)}", style=_STYLES["unexpected"])
+
+
+def _counted(words: Counter[str], lang: str) -> str:
+    return ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in words.most_common())
 
 
 def _reasons(rows: list[GuessRow], status: str, lang: str, width: int, verbose: bool) -> list[Text]:
@@ -76,19 +105,33 @@ def _reasons(rows: list[GuessRow], status: str, lang: str, width: int, verbose: 
     if not rows:
         return []
     words: dict[str, Counter[str]] = {}
+    if status == "moved":
+        rows = _places(rows, lang)
     for row in rows:
         words.setdefault(row.why or "", Counter())[row.word] += 1
     shown = sorted(words.items(), key=lambda x: -sum(x[1].values())) if len(words) > _MOST_REASONS else list(words.items())
     shown = shown if verbose else shown[:_MOST_REASONS]
     lines = [Text(), Text(GUESS(f"why-{status}", lang), style="bold")]
     for why, counted in shown:
-        named = ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in counted.items())
+        named = _counted(counted, lang)
         first, *others = wrapped(f"{named}: {why}", width - 4)
         lines.append(Text(f"  {_MARKS[status]} {first}", style=_STYLES[status]))
         lines += [Text(f"    {line}", style=_STYLES[status]) for line in others]
     if len(shown) < len(words):
         lines.append(Text(f"    {GUESS('more', lang, count=len(words) - len(shown))}", style="dim"))
     return lines
+
+
+def _places(rows: Sequence[GuessRow], lang: str) -> list[GuessRow]:
+    """Of what ran elsewhere, all places of a word together."""
+    numbers: dict[str, list[str]] = {}
+    for row in rows:
+        numbers.setdefault(row.word, []).append(str(row.number))
+    whys = {
+        w: GUESS("moved", lang, ran=", ".join(n[:_MOST_PLACES]) + (" ..." if len(n) > _MOST_PLACES else ""))
+        for w, n in numbers.items()
+    }
+    return [replace(row, why=whys[row.word]) for row in rows]
 
 
 def _score(found: Guess, lang: str) -> str:
