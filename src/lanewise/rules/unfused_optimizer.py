@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
+from lanewise.kernels import Kernel
 from lanewise.model.intervals import length
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
@@ -28,8 +29,9 @@ _PASSES = {"Adam": 7, "AdamW": 7, "SGD": 5, "Adagrad": 5}
 PARAMETER_NS = 8_000
 # Streaming kernels reach 75 to 90 % of a card's memory bandwidth.
 _BANDWIDTH_SHARE = 0.8
-# An optimizer that launches fewer kernels than this for each tensor is already grouped.
-_KERNELS_PER_TENSOR = 2
+# An optimizer that launches fewer kernels than it has tensors is already grouped. One kernel for each (plain SGD) is what a fused
+# step saves from some ten tensors on: grouping them in Python takes as long as ten launches of 5 to 8 us.
+_PLAIN_TENSORS = 10
 
 
 def _check(ctx: Context) -> Outcome:
@@ -39,13 +41,13 @@ def _check(ctx: Context) -> Outcome:
     inner = ctx.inside(marks)
     names = ctx.trace.names_where(lambda s: _FUSED.match(s) is not None)[ctx.trace.name[inner]]
     rows = ctx.launched_in(marks)
-    if names.any() or not len(rows):
+    if names.any() or not len(rows) or float(ctx.kernels_where(_one_pass)[rows].mean()) > 0.5:
         return Clear()
     match = _STEP.match(ctx.trace.name_of(int(marks[0])))
     optimizer = match.group(1) if match else "?"
     foreach = bool((ctx.kinds[rows] == "foreach").mean() > 0.5)
     tensors, fused_ns = _fused_form(ctx, inner, rows, len(marks), _PASSES.get(optimizer, 7), foreach)
-    if not foreach and len(rows) < _KERNELS_PER_TENSOR * tensors * len(marks):
+    if not foreach and len(rows) < (2 if tensors < _PLAIN_TENSORS else 1) * tensors * len(marks):
         return Clear()
     scale = fused_ns * len(marks) / max(float(ctx.gpu_ns[rows].sum()), 1.0)
     shrunk = (ctx.gpu_ns[rows] * min(scale, 1.0)).astype(np.int64)
@@ -69,6 +71,11 @@ def _check(ctx: Context) -> Outcome:
             symptoms=("unfused-pointwise",),
         )
     ]
+
+
+def _one_pass(kernel: Kernel) -> bool:
+    """Whether a kernel does a whole update: those of other libraries (apex, bitsandbytes) and of a compiled step."""
+    return kernel.kind in ("optimizer", "fused-pointwise") or kernel.name.startswith("triton_")
 
 
 def _fused_form(
@@ -147,7 +154,8 @@ RULE = Rule(
         "once for each of them; with hundreds of tensors, launching alone takes milliseconds.",
         "doc_fix": "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n\nFor optimizers without a fused form: foreach=True, "
         "or torch.compile around optimizer.step.",
-        "doc_fine": "A step that is small beside the rest: a handful of tensors, or a GPU that is busy anyway.",
+        "doc_fine": "A step that is small beside the rest: a handful of tensors, or a GPU that is busy anyway. Fused optimizers of other "
+        "libraries, and a compiled `optimizer.step`, are one pass already.",
         "doc_measured": "GPU and CPU time of the optimizer's annotation against a fused step: parameter, gradient and state moved "
         "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 us of CPU for each tensor.",
     },
