@@ -73,6 +73,8 @@ def _flags(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -
     a, b = (set(s.trace.capabilities) & set(_DEAR_FLAGS) for s in (base, new))
     if not all(s.counts["ops"].any() for s in (base, new)):
         a = b = set()  # a step without ops (a replayed graph) shows no flags
+    if not base.with_inputs & new.without_inputs and not new.with_inputs & base.without_inputs:
+        a, b = a - {"shapes"}, b - {"shapes"}  # ops of other names only: those of a compiler have no inputs
     for only, name in ((a - b, names[0]), (b - a, names[1])):
         if only:
             things = TEXTS("separator", lang).join(TEXTS(f"flag-{x}", lang) for x in _DEAR_FLAGS if x in only)

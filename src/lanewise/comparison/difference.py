@@ -22,7 +22,7 @@ from .document import SCHEMA, Comparison, Figure, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
 from .headline import headline, needed, points
-from .kernel_groups import kernel_groups, one_recording, untold
+from .kernel_groups import kernel_groups, link_share, one_recording, untold
 from .texts import TEXTS
 
 __all__ = ["compare", "pair", "short_names"]
@@ -122,7 +122,9 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     if "gpu" in spoiled:
         groups = untold(groups)
     counts = _counts(base, new, "counts" in spoiled)
-    times = [*_times(base, new, spoiled, paired, ratio), *_idle(base, new, spoiled, paired, ratio)]
+    times = _times(base, new, spoiled, paired, ratio)
+    moved = any(f.id in ("cpu_us", "time_us", "time_profiled_us") and f.call in ("less", "more") for f in times)
+    times += _idle(base, new, spoiled, paired, None if moved else _drift(base, ratio))
     ops = _ops(base, new)
     structure_same = (
         groups.structure_same
@@ -204,10 +206,11 @@ def _ops(base: TraceSide, new: TraceSide) -> list[OpChange]:
 def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
     out = []
     real = base.real_ns is not None and new.real_ns is not None
+    links = min(link_share(base), link_share(new))
     gpu_bound = all(s.gpu_share is not None and s.gpu_share >= GPU_BOUND for s in (base, new))
     if real:
         a, b = np.array([base.real_ns]), np.array([new.real_ns])
-        run = 0.0 if paired else noise.GPU_BOUND_RUN if gpu_bound else noise.CPU_RUN
+        run = 0.0 if paired else noise.GPU_BOUND_RUN + links * noise.LINK_RUN if gpu_bound else noise.CPU_RUN
         out.append(_figure("time_us", noise.judged(a, b, run), bool({"time", "gpu"} & spoiled)))
     for key in ("time", "wall", "gpu", "cpu"):
         if key == "time" and real:
@@ -218,6 +221,8 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
             continue
         spoils = {"gpu"} if key == "gpu" else {"time", "gpu"} if key == "time" and gpu_bound else {"cpu", "time", "gpu"}
         run, scale = _run(key, gpu_bound, paired, ratio)
+        if key == "gpu" or (key == "time" and gpu_bound):
+            run += 0.0 if paired else links * noise.LINK_RUN
         out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled)))
     return out
 
@@ -243,8 +248,22 @@ def _figure(name: str, judgement: noise.Judgement, withheld: bool, group: str = 
     return Figure(name, group, us(judgement.base), us(judgement.new), call, margin)
 
 
-def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
-    """Idle time by cause, as recorded; causes that are a small part of the step in both are left out."""
+def _drift(base: TraceSide, ratio: float | None) -> float:
+    """How far idle time may move in ns since the CPU's pace differs, though the program is the same."""
+    cpu = base.times.get("cpu")
+    share = noise.PROFILED_CPU_RUN if ratio is None else abs(ratio - 1) + noise.CPU_PACED_RUN * max(ratio, 1.0)
+    return share * float(np.median(cpu)) if cpu is not None else 0.0
+
+
+def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, drift: float | None) -> list[Figure]:
+    """Idle time by cause, as recorded; causes that are a small part of the step in both are left out.
+
+    Args:
+        base, new: the traces.
+        spoiled: figures that are withheld.
+        paired: whether both are one recording.
+        drift: what the CPU's pace alone may change, in ns; None where its work is seen to differ.
+    """
     out: list[Figure] = []
     if not base.idle or not new.idle:
         return out
@@ -254,11 +273,9 @@ def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rati
         if max(float(np.median(a)) / steps[0], float(np.median(b)) / steps[1]) < _LEAST_IDLE:
             continue
         least = _LEAST_IDLE * max(steps)
-        if cause in _PACED:
+        if cause in _PACED and drift is not None and not paired:
             # What the GPU waits for the CPU moves by as much as the CPU's work does, however little there is of it.
-            cpu = float(np.median(base.times["cpu"]))
-            drift = noise.PROFILED_CPU_RUN if ratio is None else abs(ratio - 1) + noise.CPU_PACED_RUN * max(ratio, 1.0)
-            least = max(least, 0.0 if paired else cpu * drift)
+            least = max(least, drift)
         judgement = noise.judged(a, b, 0.0 if paired else noise.CPU_RUN, least=least)
         out.append(_figure(f"{cause}_us", judgement, bool({"cpu", "gpu", "time"} & spoiled), "idle"))
     return sorted(out, key=lambda f: -max(f.base or 0.0, f.new or 0.0))

@@ -206,6 +206,18 @@ class TraceSide:
         return out
 
     @cached_property
+    def with_inputs(self) -> set[str]:
+        """Names of the ops of which inputs were recorded."""
+        events, inputs = self.trace.column("cpu_ops", "event"), self.trace.column("cpu_ops", "inputs")
+        known = np.array([i is not None and i[0] is not None for i in self.trace.inputs] or [False])
+        return {self.trace.strings[c] for c in np.unique(self.trace.name[events[(inputs >= 0) & known[np.maximum(inputs, 0)]]])}
+
+    @cached_property
+    def without_inputs(self) -> set[str]:
+        """Names of the ops of which none were recorded."""
+        return self.op_counts.keys() - self.with_inputs
+
+    @cached_property
     def op_counts(self) -> dict[str, Array]:
         """Calls of each CPU op by name, one value a step."""
         rows = self.trace.rows("cpu_op")

@@ -40,7 +40,7 @@ def finding_changes(base: Report, new: Report, *, certain: bool, faster: bool, s
         change = _change(a.get(rule), b.get(rule))
         if change is None:
             continue
-        if change == "gained" and faster and _uncovered(b[rule], base, new):
+        if change in ("gained", "larger") and faster and _uncovered(b[rule], change, base):
             change = "uncovered"
         dearer = (b if change in ("gained", "uncovered", "larger") else a)[rule]
         out.append(
@@ -63,10 +63,10 @@ def _stands(finding: Finding, change: str) -> bool:
     return change in ("lost", "gained") and finding.id not in _TIMED and (finding.share_ratio or 0.0) >= _LEAST_SHARE
 
 
-def _uncovered(finding: Finding, base: Report, new: Report) -> bool:
+def _uncovered(finding: Finding, change: str, base: Report) -> bool:
     """Whether a finding shows only because the step is shorter: a general symptom, or too cheap for the longer step."""
-    if finding.id in _GENERAL:
-        return True
+    if finding.id in _GENERAL or change == "larger":
+        return finding.id in _GENERAL
     return (finding.saving_us_per_step or 0.0) < LEAST_SHARE * (base.step.time_us or 0.0)
 
 

@@ -7,13 +7,14 @@ from lanewise import units
 from .document import Figure, KernelGroup, Pair
 from .noise import CPU_RUN, GPU_BOUND_RUN
 from .texts import TEXTS
-from .wording import group_title
+from .wording import group_parts
 
 __all__ = ["headline", "needed", "points", "signed_percent", "step_figure"]
 
 _MOST_COUNTS = 3
 # A kernel's own time is worth the headline where what runs is the same.
 _MOST_KERNELS = 2
+_MOST_PARTS = 8
 # From here on a factor says more than a percentage.
 _FACTOR = 3
 # What hides more than this hides what people look for.
@@ -115,8 +116,11 @@ def _largest(pair: Pair, gpu: Figure | None, lang: str) -> list[str]:
     whole, part = (gpu.new or 0.0) - (gpu.base or 0.0), group.new_us - group.base_us
     if not whole or part / whole < _MOST_OF:
         return []
+    if len(group.base) + len(group.new) > _MOST_PARTS:
+        return []  # a list that nobody reads in a sentence
     sign = "+" if part > 0 else "-"
-    return [TEXTS("largest", lang, group=group_title(group, lang), time=sign + _duration(abs(part), lang))]
+    key = f"largest-{group.kind}" if group.kind in ("removed", "added") else "largest"
+    return [TEXTS(key, lang, group=group_parts(group, lang), time=sign + _duration(abs(part), lang))]
 
 
 def _causes(pair: Pair, lang: str) -> list[str]:

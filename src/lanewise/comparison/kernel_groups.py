@@ -15,11 +15,11 @@ from lanewise.report import us
 
 from .document import KernelGroup, KernelPart
 from .figures import TraceSide
-from .noise import MEMORY_RUN, PRODUCT_RUN, Judgement, judged
+from .noise import LINK_RUN, MEMORY_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
 
-__all__ = ["Groups", "kernel_groups", "one_recording", "untold"]
+__all__ = ["Groups", "kernel_groups", "link_share", "one_recording", "untold"]
 
 Array = npt.NDArray[Any]
 
@@ -27,6 +27,7 @@ Array = npt.NDArray[Any]
 _TICK_NS = 100.0
 # Between two recordings, what changes a step's GPU time by less says nothing about the program.
 _LEAST_SHARE = 0.005
+_RUNS = dict.fromkeys(("collective", "memcpy-htod", "memcpy-dtoh", "memcpy-ptop"), LINK_RUN)
 # Inductor numbers its kernels.
 _NUMBERED = re.compile(r"^(triton_.*?)_\d+$")
 
@@ -83,6 +84,14 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool) -
             differ.append(group)
     differ.sort(key=lambda g: (-abs(g.new_us - g.base_us), g.kind))
     return Groups(differ, same, structure_same, _other_grids(matches, a, b))
+
+
+def link_share(side: TraceSide) -> float:
+    """Part of a step's GPU time in collectives and copies over the host's bus."""
+    sequence = side.sequence
+    chosen = [i for i, s in enumerate(sequence.slots) if s.kind in _RUNS]
+    whole = _step_ns(sequence)
+    return _sum_of_medians(sequence.ns, chosen) / whole if whole else 0.0
 
 
 def _other_grids(matches: list[Match], base: Sequence, new: Sequence) -> float:
@@ -145,7 +154,7 @@ def _judged(a: Array, b: Array, left: list[Slot], right: list[Slot], paired: boo
         # What is gone or new is exact; its time needs no margin.
         return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
     slots = left + right
-    run = PRODUCT_RUN if all(products(s) for s in slots) else MEMORY_RUN
+    run = max(_RUNS.get(s.kind, PRODUCT_RUN if products(s) else MEMORY_RUN) for s in slots)
     return judged(a, b, run, paired=paired, least=least)
 
 

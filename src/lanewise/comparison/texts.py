@@ -32,6 +32,8 @@ TEXTS = Catalog(
         "cause-lost": "No longer found: {ids}.",
         "cause-gained": "Newly found: {ids}.",
         "largest": "Most of the GPU's difference is {group} ({time}).",
+        "largest-removed": "Most of the GPU's difference is that {group} is gone ({time}).",
+        "largest-added": "Most of the GPU's difference is that {group} is new ({time}).",
         "separator": ", ",
         "with-detail": "{text} ({detail})",
         # figures

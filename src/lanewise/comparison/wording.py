@@ -10,7 +10,7 @@ from lanewise.kernels import decode
 from .document import KernelGroup, KernelPart
 from .texts import TEXTS
 
-__all__ = ["group_title"]
+__all__ = ["group_parts", "group_title"]
 
 # A name longer than this fills a line of a terminal with what it is next to.
 _NAME_CELLS = 56
@@ -26,14 +26,17 @@ _MOST_PARTS = 4
 
 def group_title(group: KernelGroup, lang: str) -> str:
     """``gelu + mul → triton_poi_fused_gelu_mul_0``; ``gone: copy DtoD``."""
+    text = group_parts(group, lang)
+    if group.kind in ("removed", "added"):
+        return f"{TEXTS(f'was-{group.kind}', lang)}: {text}"
+    return text
+
+
+def group_parts(group: KernelGroup, lang: str) -> str:
+    """The same without what became of a group that has one side only."""
     left, right = _parts(group.base, lang), _parts(group.new, lang)
-    if group.kind == "same":
-        text = left
-    elif not group.base:
-        text = f"{TEXTS('was-added', lang)}: {right}"
-    elif not group.new:
-        text = f"{TEXTS('was-removed', lang)}: {left}"
-    else:
+    text = left or right
+    if group.base and group.new and group.kind != "same":
         text = TEXTS("fact-fused-ops", lang, ops=left, kernel=right)
     return f"{text} × {group.times}" if group.times > 1 else text
 
