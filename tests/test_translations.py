@@ -37,6 +37,7 @@ HOMES = (
     "rules.pages",
     "rules.reasons",
     "verdict",
+    "viewing.texts",
 )
 _JAPANESE = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 

@@ -5,6 +5,7 @@ import type { Lane, Model } from "./model";
 import type { Palette } from "./palette";
 
 export const GUTTER = 172, ROW = 17, RULER = 26, MARKS = 18, GAP = 7;
+const MOST_SEARCHED = 4000;
 
 export interface Scene {
   begin: number; end: number; scroll: number; width: number; height: number; selected: number; hover: number;
@@ -141,24 +142,37 @@ export class Painter {
     const { model } = this;
     const perPixel = (scene.end - scene.begin) / (scene.width - GUTTER);
     let i = model.firstEndingAfter(row, scene.begin - perPixel);
+    // Slices below a pixel that follow each other in one colour are one rectangle.
+    let from = 0, to = -2, like = -1;
+    const flush = () => { if (like >= 0) this.slice(scene, like, from, to - from, top, false); like = -1; };
     while (i < row.length) {
       const slice = row[i];
       if (model.start[slice] > scene.end) break;
       const left = this.x(scene, model.start[slice]), right = this.x(scene, model.end[slice]);
-      this.slice(scene, slice, left, Math.max(right - left, 1), top);
-      if (right - left >= 1) { i++; continue; }
+      if (right - left >= 1) {
+        flush();
+        this.slice(scene, slice, left, right - left, top);
+        i++;
+        continue;
+      }
+      const alike = like >= 0 && left <= to + 0.6 && !scene.bright && model.colour[like] === model.colour[slice]
+        && slice !== scene.selected && slice !== scene.hover && like !== scene.selected && like !== scene.hover;
+      if (!alike) { flush(); from = left; like = slice; }
+      to = left + 1;
       // Go on behind this pixel; slices that stand out within it are drawn all the same.
       const next = model.firstEndingAfter(row, model.start[slice] + perPixel);
       if (scene.bright) {
-        for (let k = i + 1; k < next && k < i + 4000; k++) {
+        flush();
+        for (let k = i + 1; k < next && k < i + MOST_SEARCHED; k++) {
           if (scene.bright.has(row[k])) this.slice(scene, row[k], left, 1.5, top);
         }
       }
       i = Math.max(next, i + 1);
     }
+    flush();
   }
 
-  private slice(scene: Scene, slice: number, left: number, width: number, top: number): void {
+  private slice(scene: Scene, slice: number, left: number, width: number, top: number, named = true): void {
     const { g, colours, model } = this;
     const bright = !scene.bright || scene.bright.has(slice);
     const from = Math.max(left, GUTTER - 2), to = Math.min(left + width, scene.width + 2);
@@ -166,7 +180,7 @@ export class Painter {
     g.globalAlpha = bright || slice === scene.selected ? 1 : 0.22;
     g.fillStyle = colours.classes[model.colour[slice]];
     g.fillRect(from, top, shown, ROW - 1);
-    if (shown > 22) {
+    if (named && shown > 22) {
       g.fillStyle = bright ? colours.onSlice : colours.ink;
       if (!bright) g.globalAlpha = 0.5;
       g.fillText(this.fit(scene.label(slice), shown - 7), from + 4, top + ROW / 2);

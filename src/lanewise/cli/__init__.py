@@ -25,6 +25,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("guess", "guess", "What you think a step runs, beside what it ran."),
     ("expect", "expect", "Does a trace still have the structure that it should have? For CI."),
     ("slice", "slice", "Cut a few steps or a time window out of a large trace."),
+    ("export", "export", "Write a copy for another viewer, in which nothing is hidden."),
     ("kernel", "kernel", "What a kernel's name says, in words."),
     ("record", "record", "Record a trace of a script, without editing it."),
     ("run", "run", "Run and record a rung of the built-in ladder."),

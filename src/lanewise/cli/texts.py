@@ -49,6 +49,12 @@ TEXTS = Catalog(
         "one-trace": "ui.perfetto.dev opens one trace at a time.",
         "one-trace-next": "Give a single TRACE.",
         "view-ends": "Ctrl-C ends the viewer.",
+        # export
+        "export-twice": "a pipe can be read once only.",
+        "export-twice-next": "Export reads the trace twice: give a file.",
+        "export-same-next": "Give another name for the copy.",
+        "exported": "{hidden} of {events} events would have been hidden; they are on {lanes} extra lanes.",
+        "exported-none": "None of {events} events would have been hidden.",
         # slice
         "sliced": "{kept} of {events} events kept ({window}).",
         "sliced-calls": "{gpu_ops} GPU ops: {own} launched in the window, {earlier} launched before it and still running then.",

@@ -63,11 +63,26 @@ def _perfetto(traces: tuple[str, ...], no_browser: bool, lang: str, quiet: bool)
     if len(traces) > 1:
         raise UsageError("--perfetto", TEXTS.message("one-trace"), TEXTS.message("one-trace-next"))
     path = Path(traces[0])
+    data = _exported(str(path), lang, quiet)
     try:
-        server = PerfettoServer(path.read_bytes(), path.name)
+        server = PerfettoServer(data, f"{path.name.removesuffix('.gz')}.gz")
     except OSError as why:
         raise UsageError("--perfetto", TEXTS.message("port-taken", port=PORT), TEXTS.message("perfetto-port-next")) from why
     _serve(server, server.link, no_browser, lang, quiet)
+
+
+def _exported(path: str, lang: str, quiet: bool) -> bytes:
+    """The copy for Perfetto, compressed."""
+    import tempfile
+
+    from lanewise.explaining import explain
+    from lanewise.viewing.perfetto_trace import export
+
+    loaded = options.open_trace(path, quiet=quiet, lang=lang)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "trace.json.gz"
+        export(loaded, explain(loaded, lang), copy, source=path)
+        return copy.read_bytes()
 
 
 def _serve(server: LocalServer, address: str, no_browser: bool, lang: str, quiet: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_ROWS", "slice_rows"]
+__all__ = ["MOST_ROWS", "fitting", "slice_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -31,12 +31,14 @@ def slice_rows(ts: Array, end: Array) -> Array:
         if not len(left):
             break
         row[left] = number
-        left = left[~_fitting(ts[left], end[left])]
+        left = left[~fitting(ts[left], end[left])]
     return row
 
 
-def _fitting(ts: Array, end: Array) -> Array:
+def fitting(ts: Array, end: Array) -> Array:
     """bool (n,): the slices that one row holds when each that comes first takes its place."""
+    if not len(ts):
+        return np.empty(0, dtype=np.bool_)
     reach = np.maximum.accumulate(end)
     head = np.ones(len(ts), dtype=np.bool_)
     # Slices without duration take no place, but two of them at one moment would hide each other.

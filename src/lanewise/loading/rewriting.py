@@ -1,0 +1,125 @@
+"""Copying a trace with some of its events on other lanes and more events added; all else is copied as the text that it is."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from .columns import NO_TIME
+from .decoding import DECODE_ERRORS
+from .exact import exact_ns
+from .framing import Framer, HeaderScan
+from .reader import Progress
+from .slicing import SliceResult, _event_texts, _opened_for_writing
+from .source import TraceSource, open_source
+
+__all__ = ["Key", "rewrite"]
+
+Key = tuple[Any, Any, int, int, str]
+"""An event: process, thread, start and duration in ns, name."""
+
+
+class _Place(Struct, gc=False):
+    """What tells an event from others."""
+
+    ph: str | None = None
+    pid: int | float | str | None = None
+    tid: int | float | str | None = None
+    ts: Raw = Raw(b"")
+    dur: float | None = None
+    name: str | None = None
+
+
+_place = msgspec.json.Decoder(_Place)
+_whole = msgspec.json.Decoder(dict[str, Raw])
+
+
+def rewrite(
+    source: TraceSource,
+    out: str | os.PathLike[str],
+    header: Mapping[str, Any],
+    moved: Mapping[Key, list[Any]],
+    added: Iterable[bytes],
+    *,
+    progress: Progress | None = None,
+) -> int:
+    """Copy a trace; the number of events that went to another lane.
+
+    Args:
+        source: as for `lanewise.load`.
+        out: the file to write, gzip when its name ends in ``.gz``. It appears when it is complete.
+        header: top-level keys other than the events.
+        moved: the threads that events go to; several events may have one key.
+        added: texts of events to add.
+        progress: called with the stored bytes read.
+
+    Raises:
+        LoadError: the source cannot be read.
+        OSError: the file cannot be written.
+    """
+    path = Path(out)
+    partial = path.with_name(path.name + ".partial")
+    done: Counter[Key] = Counter()
+    try:
+        with open_source(source) as opened, _opened_for_writing(partial, path.suffix == ".gz") as stream:
+            stream.write(msgspec.json.encode(dict(header))[:-1] + (b",\n" if header else b"") + b'"traceEvents": [')
+            separator = b"\n"
+            for texts in _texts_of(opened, progress):
+                if texts:
+                    stream.write(separator + b",\n".join(_moved(t, moved, done) if moved else t for t in texts))
+                    separator = b",\n"
+            for text in added:
+                stream.write(separator + text)
+                separator = b",\n"
+            stream.write(b"\n]}")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return sum(done.values())
+
+
+def _texts_of(source: Any, progress: Progress | None) -> Iterable[list[bytes | Raw]]:
+    """The texts of all events, chunk by chunk; damaged ones mended or left out, as a slice has them."""
+    blocks = source.blocks()
+    scan, buffer = HeaderScan(), b""
+    for block in blocks:
+        buffer += block
+        if scan.feed(buffer):
+            break
+    if scan.begin < 0:
+        return
+    unfinished = b""
+    whole: Any = None  # no window
+    counts = SliceResult(whole)
+    for chunk in Framer(buffer[scan.begin :], blocks, scan.begin).chunks():
+        if progress is not None:
+            progress(source.position, source.size)
+        wrapped = b"".join((b"[", unfinished, chunk.wrapped[1:])) if unfinished else chunk.wrapped
+        texts, unfinished, ended = _event_texts(wrapped, counts, last=chunk.last)
+        yield texts
+        if ended:
+            return
+
+
+def _moved(text: bytes | Raw, moved: Mapping[Key, list[Any]], done: Counter[Key]) -> bytes | Raw:
+    """An event's text, on its other lane where it has one."""
+    try:
+        event = _place.decode(text)
+    except DECODE_ERRORS:
+        return text
+    if event.ph != "X" or event.dur is None:
+        return text
+    ts = int(exact_ns([event.ts])[0])
+    key = (event.pid, event.tid, ts, round(event.dur * 1000), event.name or "")
+    if ts == NO_TIME or key not in moved or done[key] >= len(moved[key]):
+        return text
+    whole = _whole.decode(text)
+    whole["tid"] = Raw(msgspec.json.encode(moved[key][done[key]]))
+    done[key] += 1
+    return msgspec.json.encode(whole)
