@@ -346,3 +346,47 @@ def test_the_ladders_traces_satisfy_what_is_proposed_from_them(path: Path, tmp_p
     file = tmp_path / "e.toml"
     file.write_text(proposed(trace, "ja"), "utf-8")
     assert [r for r in checked(trace, read_expectations(str(file))).rows if r.status == "breached"] == []
+
+
+def test_a_trace_with_nothing_in_it_is_refused() -> None:
+    t = TraceBuilder()
+    t.named("thread_name", "main", 100, 1)
+    t.gpu("k", 0, 10, 5)
+    with pytest.raises(UsageError, match="nothing can be expected"):
+        proposed(t.load())
+
+
+@pytest.mark.shared
+def test_recordings_of_one_program_satisfy_what_is_proposed_from_one_of_them(tmp_path: Path) -> None:
+    paths = sorted((SHARED / "traces" / "repeats").glob("mlp*.json.gz"))
+    file = tmp_path / "e.toml"
+    file.write_text(proposed(lanewise.load(paths[0])), "utf-8")
+    wanted = read_expectations(str(file))
+    broken = {p.name: [r.key for r in checked(lanewise.load(p), wanted).of("breached")] for p in paths[1:]}
+    assert {name: keys for name, keys in broken.items() if keys} == {}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("cause", "keys"),
+    [
+        ("sync_item_each_step", {"host_syncs", "copies.total"}),
+        ("sync_boolean_indexing", {"host_syncs"}),
+        ("out_of_place_masked_fill", {"copies.total"}),
+        ("recompile_every_step", {"recompiles"}),
+        ("optimizer_for_loop", {"kernels.elementwise"}),
+        ("sdpa_math_backend", {"sdpa", "tensor_cores"}),
+        ("matmul_fp32_no_tensor_cores", {"tensor_cores"}),
+        ("allocator_thrash", {"allocations"}),
+        ("nothing_wrong_train", set()),
+        ("nothing_wrong_compiled", set()),
+    ],
+)
+def test_what_was_planted_breaks_what_is_proposed_from_the_fixed_program(cause: str, keys: set[str], tmp_path: Path) -> None:
+    folder = SHARED / "traces" / "planted" / cause
+    file = tmp_path / "e.toml"
+    good = folder / "fixed.json.gz"
+    file.write_text(proposed(lanewise.load(good if good.exists() else folder / "bad.json.gz")), "utf-8")
+    broken = {r.key for r in checked(lanewise.load(folder / "bad.json.gz"), read_expectations(str(file))).of("breached")}
+    assert keys <= broken
+    assert bool(keys) == bool(broken)

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from lanewise.errors import UsageError
 from lanewise.expectations.checking import checked, scope_of
 from lanewise.expectations.counting import Counting
 from lanewise.expectations.document import Outcome
 from lanewise.expectations.items import cpu_items, has_gpu_work
-from lanewise.expectations.keys import COPIES, KEYS, Key
-from lanewise.expectations.measuring import GPU_BOUND, Measuring
+from lanewise.expectations.keys import COPIES, KEYS, SDPA_BACKENDS, Key
+from lanewise.expectations.measuring import Measuring
 from lanewise.expectations.parts import Part, annotation_names, step_parts, usual_parts
 from lanewise.expectations.reading import expectations_of
 from lanewise.expectations.texts import EXPECT
@@ -21,9 +22,19 @@ from lanewise.model.trace import Trace
 
 __all__ = ["proposed"]
 
-# Rules whose outcome depends on the machine and its load more than on the program.
+# Rules whose outcome depends on the machine and its load as much as on the program: between ten recordings of one program
+# launch-bound comes and goes.
 _OF_THE_MACHINE = frozenset(
-    {"profiler-overhead", "incomplete-trace", "outlier-step", "gc-pause", "cold-start", "underfilled-gpu"}
+    {
+        "cold-start",
+        "gc-pause",
+        "incomplete-trace",
+        "launch-bound",
+        "outlier-step",
+        "profiler-overhead",
+        "python-overhead",
+        "underfilled-gpu",
+    }
 )
 # Annotations that are proposed: of the user's own, those in every step; more would be a list that nobody keeps.
 _MOST_ANNOTATIONS = 6
@@ -47,7 +58,13 @@ _MOST_OPS = 16
 
 
 def proposed(trace: Trace, lang: str = "en") -> str:
-    """A commented TOML file that this trace satisfies."""
+    """A commented TOML file that this trace satisfies.
+
+    Raises:
+        UsageError: there is nothing in the trace to expect anything of.
+    """
+    if not step_parts(trace) and not annotation_names(trace) and "cpu_ops" not in trace.capabilities:
+        raise UsageError(trace.path, EXPECT.message("nothing-to-expect"), EXPECT.message("nothing-to-expect-next"))
     writer = _Writer(trace, lang)
     return "\n".join(writer.lines()) + "\n"
 
@@ -73,7 +90,7 @@ class _Writer:
             yield from ("", f"[annotation.{_quoted(name)}]")
             scope = scope_of(self.trace, "annotation", name)
             calls = Counter(p.step for p in scope.parts)
-            if len(set(calls.values())) == 1:
+            if len(set(calls.values())) == 1 and None not in calls:
                 yield f"calls = {next(iter(calls.values()))}"
             yield from self._part_lines(scope.parts, step=False)
         yield from self._findings()
@@ -149,7 +166,7 @@ class _Writer:
 
     def _backends(self, parts: Sequence[Part]) -> Iterator[str]:
         backends = {b for p in parts for b in self.witnesses.sdpa(p)}
-        if len(backends) == 1:
+        if len(backends) == 1 and backends <= set(SDPA_BACKENDS):
             yield f"sdpa = {_quoted(next(iter(backends)))}  # {EXPECT('file-sdpa', self.lang)}"
         told = [
             x.kernel.tensor_cores
@@ -167,11 +184,9 @@ class _Writer:
         if busy.status != "not-checked":
             share, _, _ = measuring._busy(parts)
             room = int((share or 0.0) * _BUSY_ROOM * 20) * 5
-            # Where the CPU decides, the share is that of this machine on this day.
-            hidden = "" if (share or 0.0) >= GPU_BOUND else "# "
+            # Commented out: ten recordings of one program had shares from 37 to 94 %, by what the machine's CPU did that day.
             if room:
-                comment = EXPECT("file-busy", self.lang, value=busy.found)
-                yield f'{hidden}gpu_busy_share = ">={room}%"  # {comment}'
+                yield f'# gpu_busy_share = ">={room}%"  # {EXPECT("file-busy", self.lang, value=busy.found)}'
         peak = values["peak_memory"]
         if peak.status != "not-checked":
             n_bytes, _, _ = measuring._peak(parts)

@@ -198,6 +198,8 @@ EXPECT = Catalog(
         "unchecked-count": "{count} not checked: this trace cannot tell.",
         "strict": "With --strict that is a failure.",
         # proposing
+        "nothing-to-expect": "has no steps, no annotations and no CPU ops: nothing can be expected of it.",
+        "nothing-to-expect-next": "lanewise record makes a trace with steps.",
         "file-title": "Expectations for lanewise expect, proposed from {name}",
         "file-about": "Numbers are counts in every usual step (the first may differ); loosen them where a change is fine: "
         '"<=5", "2..4". Delete what does not matter.',
@@ -207,7 +209,7 @@ EXPECT = Catalog(
         "file-sdpa": "every call of scaled_dot_product_attention",
         "file-ops": "ops that do the work on the CPU",
         "file-findings": "found now, so not in the list: {ids}",
-        "file-busy": "measured {value}; the bound leaves room for other machines",
+        "file-busy": "measured {value}; another day or machine may differ much",
         "file-peak": "measured {value}",
         "file-times": "Times only compare within one trace, or with a baseline trace:",
     },

@@ -121,7 +121,7 @@ class Witnesses:
                 found[match.group(1).removeprefix("attention_")] += int(n)
         if not found and has_gpu_work(self.trace):
             kernels = (x.kernel for x in self.items(part) if x.kernel.kind == "attention" and x.kernel.direction != "backward")
-            found.update(_LIBRARIES.get(k.library or "", k.library or "?") for k in kernels)
+            found.update(_LIBRARIES[k.library] for k in kernels if k.library in _LIBRARIES)
         return found
 
     def attention(self, part: Part) -> list[str]:
