@@ -178,3 +178,22 @@ def test_other_grids_are_other_shapes_where_shapes_were_not_recorded() -> None:
     assert [(c.id, c.spoils) for c in found.conditions] == [("shapes", ["gpu", "cpu", "time"])]
     assert found.kernels == []
     assert built_pair(on_grid(100), on_grid(100)).conditions == []
+
+
+@pytest.mark.parametrize(("clock", "spoils"), [(1980, None), (1920, []), (1200, ["gpu"])])
+def test_other_clocks_are_listed_and_spoil_gpu_times(clock: int, spoils: list[str] | None) -> None:
+    traces = [built(EAGER), built(EAGER, cpu=11)]
+    for trace, mhz in zip(traces, (1980, clock), strict=True):
+        trace.header["lanewise"] = {"schema": "lanewise.recording/1", "device": {"sm_clock_mhz": mhz}}
+    found = built_pair(*traces)
+    assert [c.spoils for c in found.conditions if c.id == "clocks"] == ([] if spoils is None else [spoils])
+    assert figure(found, "gpu_us").call == ("withheld" if spoils else "not-seen")
+
+
+def test_stacks_in_one_only_withhold_cpu_times() -> None:
+    other = built(EAGER, cpu=11)
+    other.span("python_function", "train.py(1): step", 0, 5, other.pid, 1, **{"Python id": 1})
+    found = built_pair(built(EAGER), other)
+    assert [c.id for c in found.conditions if c.spoils] == ["flags"]
+    assert figure(found, "cpu_us").call == "withheld"
+    assert figure(found, "gpu_us").call == "not-seen"

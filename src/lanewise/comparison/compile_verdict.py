@@ -15,14 +15,13 @@ from lanewise.report import us
 from .document import CompileVerdict, Figure, Layer
 from .figures import LAYERS, TraceSide
 from .kernel_groups import Groups
+from .noise import GPU_BOUND
 from .pairing import products
 from .texts import TEXTS
 from .wording import group_title
 
 __all__ = ["compile_verdict"]
 
-# A step whose GPU works this much of the time waits for the GPU.
-_GPU_BOUND = 0.92
 # A saving below this share of the step is none.
 _WORTH_SHARE = 0.01
 _COPIES = ("memcpy-dtod", "cast-copy")
@@ -188,14 +187,14 @@ def _verdict(
     faster = step.call == ("less" if new.compiled else "more")
     slower = step.call == ("more" if new.compiled else "less")
     if faster and not slower_gpu:
-        key = "worth-it" if faster_gpu and (side.gpu_share or 0) >= _GPU_BOUND else "worth-it-both"
+        key = "worth-it" if faster_gpu and (side.gpu_share or 0) >= GPU_BOUND else "worth-it-both"
         return "worth-it", TEXTS(key, lang, saved=_us_text(saved if key == "worth-it" else gained, lang)), None
     if slower_gpu:
         return "gpu-slower", TEXTS("gpu-slower", lang, lost=_us_text(-saved, lang)), None
     if not faster_gpu or saved < _WORTH_SHARE * (step.base or 0.0):
         key, slots = ("not-worth-it-slower", {"lost": _us_text(-gained, lang)}) if slower else ("not-worth-it", {})
         return "not-worth-it", TEXTS(key, lang, cost=units.duration(_wrapping(side), lang), **slots), None
-    if side.gpu_share is not None and side.gpu_share >= _GPU_BOUND:
+    if side.gpu_share is not None and side.gpu_share >= GPU_BOUND:
         return "worth-it", TEXTS("worth-it", lang, saved=_us_text(saved, lang)), None
     return _later(side, gpu.new if new.compiled else gpu.base, saved, gained if slower else None, lang)
 

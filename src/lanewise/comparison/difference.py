@@ -207,7 +207,7 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
     out = []
     real = base.real_ns is not None and new.real_ns is not None
     links = min(link_share(base), link_share(new))
-    gpu_bound = all(s.gpu_share is not None and s.gpu_share >= GPU_BOUND for s in (base, new))
+    gpu_bound = all(s.gpu_share is not None and s.gpu_share >= noise.GPU_BOUND for s in (base, new))
     if real:
         a, b = np.array([base.real_ns]), np.array([new.real_ns])
         run = 0.0 if paired else noise.GPU_BOUND_RUN + links * noise.LINK_RUN if gpu_bound else noise.CPU_RUN
@@ -225,10 +225,6 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
             run += 0.0 if paired else links * noise.LINK_RUN
         out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled)))
     return out
-
-
-# From this part of the step on the GPU explains it, as in the replay.
-GPU_BOUND = 0.92
 
 
 def _run(key: str, gpu_bound: bool, paired: bool, ratio: float | None) -> tuple[float, float]:

@@ -13,6 +13,8 @@ __all__ = ["finding_changes"]
 _GENERAL = frozenset(
     {"launch-bound", "python-overhead", "profiler-overhead", "cold-start", "outlier-step", "gc-pause", "incomplete-trace"}
 )
+# What is wrong with a recording is no change of the program.
+_RECORDING = frozenset({"profiler-overhead", "incomplete-trace"})
 # Findings that rest on times; all others on which events there are, which no noise changes.
 _TIMED = _GENERAL | {
     "collective-wait",
@@ -74,7 +76,9 @@ def _by_id(report: Report) -> dict[str, Finding]:
     """The dearest finding of each rule; good news is none."""
     out: dict[str, Finding] = {}
     for finding in report.findings:
-        if not finding.good and (finding.id not in out or (finding.share_ratio or 0) > (out[finding.id].share_ratio or 0)):
+        if finding.good or finding.id in _RECORDING:
+            continue
+        if finding.id not in out or (finding.share_ratio or 0) > (out[finding.id].share_ratio or 0):
             out[finding.id] = finding
     return out
 

@@ -19,6 +19,7 @@ __all__ = [
     "BUSY_RUN",
     "CPU_PACED_RUN",
     "CPU_RUN",
+    "GPU_BOUND",
     "GPU_BOUND_RUN",
     "LEAST_STEPS",
     "LINK_RUN",
@@ -41,7 +42,9 @@ MEMORY_RUN = 0.12
 LINK_RUN = 1.5
 # GPU busy time of a step: at most 2.6 %.
 BUSY_RUN = 0.04
-# Step time where the GPU works in at least 92 % of it in both: at most 3.9 %.
+# From this part of the step on the GPU's work explains it, as in the replay.
+GPU_BOUND = 0.92
+# Step time where both are so: at most 3.9 %.
 GPU_BOUND_RUN = 0.06
 # Step time outside the profiler where the CPU is the limit: up to 33 %.
 CPU_RUN = 0.40
