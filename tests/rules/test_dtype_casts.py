@@ -95,6 +95,31 @@ def test_casts_of_different_tensors_do_not_undo_each_other() -> None:
     assert outcome(trace(calls), "dtype-casts") == "clear"
 
 
+def with_weight(cast_first: bool = True, **more: object) -> list[Call]:
+    """F.linear(x, weight.bfloat16()): the layer's second input is what the cast made."""
+    linear = Call(
+        ("aten::linear", "aten::mm"), [(TENSOR, 100)], tensors(INPUT, (4096, 1024)), outer=tensors(INPUT, (1024, 4096))
+    )
+    return [
+        asked(BF16, FP32, 40, (1024, 4096) if cast_first else INPUT),
+        linear,
+        *([op("mul", MUL, 5, tensors(INPUT), **more)]),
+    ]  # type: ignore[arg-type]
+
+
+def test_weights_that_the_program_casts_itself() -> None:
+    found = finding(trace(with_weight() * 6), "dtype-casts")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(6 * 40, rel=0.03)
+    assert "6 weights are cast to bf16" in found.title
+    assert "layer.to(torch.bfloat16)" in found.fix
+
+
+def test_inputs_that_the_program_casts_and_weights_in_training_are_clear() -> None:
+    assert outcome(trace(with_weight(cast_first=False) * 6), "dtype-casts") == "clear"
+    assert outcome(trace([*with_weight(), *with_weight(backward="MulBackward0")]), "dtype-casts") == "clear"
+
+
 @pytest.mark.shared
 def test_planted() -> None:
     case = "autocast_recasts_weights"

@@ -1,4 +1,4 @@
-"""Casts that the program undoes right after: to another type and back, with nothing or a single op between them."""
+"""Casts that the program asks for and does not need: undone right after, or of the same weights in every step."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from .base import Draft, count, duration, first_events, size
 from .context import Context
 from .sequence import Op, Sequence
 
-__all__ = ["CastPair", "cast_pairs", "undone"]
+__all__ = ["CastPair", "asked_weights", "cast_pairs", "undone"]
 
 Array = npt.NDArray[Any]
 
 _FLOATING = ("fp64", "fp32", "bf16", "fp16")
 # Calls by which a program casts. Those of autocast are recorded inside the op that they are made for.
 _CASTING = ("to", "_to_copy", "copy_", "type_as", "float", "half", "bfloat16")
+# Calls after a cast in which the op that takes it is looked for: views of it may come first.
+_SOON = 3
 # ATen computes these in fp32 whatever type they read: widening the input of one of them alone changes nothing.
 _WIDE_INSIDE = ("elementwise", "softmax", "norm")
 
@@ -35,12 +37,18 @@ class CastPair:
     op: int
 
 
+def _asked(seq: Sequence) -> Array:
+    """bool (n,): casts between floating types that are calls of the program's own."""
+    cast = np.array([_is_cast(op) for op in seq.ops], dtype=np.bool_)
+    result: Array = cast[seq.op_of] & np.isin(seq.called_name.astype(str), _CASTING) & ~seq.compiled
+    return result
+
+
 def cast_pairs(ctx: Context) -> list[CastPair]:
     """All pairs in the steps, in order."""
     seq = ctx.sequence
     places = np.flatnonzero(seq.kind != "memset")
-    cast = np.array([_is_cast(op) for op in seq.ops], dtype=np.bool_)
-    asked = cast[seq.op_of] & np.isin(seq.called_name.astype(str), _CASTING) & ~seq.compiled
+    asked = _asked(seq)
     found: list[CastPair] = []
     last = -1
     for n in np.flatnonzero(asked[places]).tolist():
@@ -119,6 +127,50 @@ def undone(ctx: Context) -> Draft | None:
         confidence="medium",
         where=ctx.where(int(seq.owner[dearest.there])),
     )
+
+
+def asked_weights(ctx: Context) -> Draft | None:
+    """Casts of weights of layers in steps that do not train: the same result in every step."""
+    seq = ctx.sequence
+    places = np.flatnonzero(_asked(seq))
+    if not len(places) or bool(seq.backward.any()):
+        return None
+    mine = places[[_taken_as_weight(ctx, seq, int(i)) for i in places]]
+    if not len(mine):
+        return None
+    now = float(seq.ns[mine].sum())
+    largest = mine[np.argsort(-seq.ns[mine], kind="stable")]
+    dtype = str(seq.op(int(largest[0])).tensors[0].dtype)
+    return Draft(
+        {
+            "weights": count(ctx.per_step(len(mine))),
+            "dtype": dtype,
+            "torch_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16", "fp64": "torch.float64"}.get(
+                dtype, "torch.float32"
+            ),
+            "gpu": duration(ctx.per_step(now)),
+            "bytes": size(ctx.per_step(sum(_bytes(seq.op(int(i))) for i in mine))),
+        },
+        Change(gpu=dict.fromkeys(seq.rows[mine].tolist(), 0), cpu=ctx.call_intervals(seq.call[mine])),
+        ctx.per_step(now),
+        first_events(ctx.gpu_event[seq.rows[largest]]),
+        variant="asked",
+        confidence="medium",
+        where=ctx.where(int(seq.owner[largest[0]])),
+    )
+
+
+def _taken_as_weight(ctx: Context, seq: Sequence, i: int) -> bool:
+    """Whether a layer soon after takes what a cast made as its weight, by name and shape."""
+    call, shape = int(seq.call[i]), list(seq.op(i).tensors[0].shape)
+    for after in range(call + 1, min(call + 1 + _SOON, len(ctx.called))):
+        event = int(ctx.called.event[after])
+        name = ctx.trace.name_of(event).removeprefix("aten::")
+        if name == "linear" or name.startswith("conv"):
+            found = ctx.inputs(event)
+            dims = found.dims if found is not None and found.dims else []
+            return len(dims) > 1 and dims[1] == shape != dims[0]
+    return False
 
 
 def _text(t: Tensor) -> str:

@@ -12,7 +12,7 @@ from lanewise.analyses.replay import Change
 from lanewise.model.intervals import Intervals, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
-from .cast_pairs import undone
+from .cast_pairs import asked_weights, undone
 from .context import Context
 from .sequence import Sequence
 
@@ -59,7 +59,7 @@ _CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
 def _check(ctx: Context) -> Outcome:
     if not len(ctx.sequence):
         return Clear()
-    return [draft for draft in (_weights(ctx), undone(ctx)) if draft is not None] or Clear()
+    return [draft for draft in (_weights(ctx), asked_weights(ctx), undone(ctx)) if draft is not None] or Clear()
 
 
 def _weights(ctx: Context) -> Draft | None:
@@ -172,13 +172,17 @@ RULE = Rule(
         "text": "The weights are fp32 and never change here, yet each forward casts them anew, and the activations too: {casts} casts, {gpu} "
         "of GPU time ({bytes} for the weights) and {cpu} of CPU time as recorded.",
         "fix": "model = model.to({torch_dtype})  # once, before the loop, instead of autocast",
+        "title_asked": "{weights} weights are cast to {dtype} in every step",
+        "text_asked": "The weights do not change here, yet the program casts them before each use: {gpu} of GPU time and {bytes} of traffic "
+        "a step.",
+        "fix_asked": "layer.to({torch_dtype}) once, before the loop, instead of weight.to(x.dtype) in forward",
         "title_undone": "{dtype} to {other} and back: {pairs} times a step",
         "text_undone": "{shape} goes from {dtype} to {other} and right back, {bytes} of traffic for nothing; all such casts take {gpu} a "
         "step. The trace does not tell whether the {other} tensor is used again; if not, both casts can go.",
         "fix_undone": "Delete both casts: x instead of x.float().half(), F.gelu(x) instead of F.gelu(x.float()).half()",
         "doc_finds": "Casts from fp32 to half precision inside the ops that autocast covers, of their weights or biases, in steps without "
-        "a backward pass. And casts that the program asks for and undoes right after: with nothing between them, or with a single "
-        "pointwise op, softmax or norm, which computes in fp32 anyway.",
+        "a backward pass; the same where the program itself casts the weight of a layer. And casts that it undoes right after: with "
+        "nothing between them, or with a single pointwise op, softmax or norm, which computes in fp32 anyway.",
         "doc_why": "autocast keeps its casts only until the end of its block. Each forward reads every fp32 weight and writes it in half "
         "precision, and each cast is three ops and a launch on the CPU. A cast there and back reads and writes the tensor twice and changes "
         "nothing: pointwise ops, softmax and norms of half-precision tensors compute in fp32 registers as they are.",

@@ -204,7 +204,7 @@ RULE = Rule(
         "fix_norm": "F.rms_norm(x, (d,), weight, eps) or F.layer_norm(x, (d,), weight, bias, eps): one kernel forward, two backward; "
         "or torch.compile around it.",
         "doc_finds": "Runs of neighbouring pointwise ops, casts and reductions of one thread, each of which reads a tensor that the run has "
-        "read or written.",
+        "read or written. At least two of them compute: a copy beside a single op is no chain.",
         "doc_why": "A pointwise op takes as long as its bytes take to move. Seven ops over a tensor move it fourteen times and more; one "
         "fused kernel moves it twice.",
         "doc_fix": "@torch.compile\ndef f(x, bias):\n    return torch.sigmoid(F.gelu(x + bias) * 2)",
