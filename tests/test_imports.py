@@ -28,7 +28,7 @@ STAGES: tuple[frozenset[str], ...] = (
 # Files are all that recording and the ladder share with the stages of reading.
 ASIDE = {"recording": {"loading", "model", "analyses", "rules", "report", "explaining", "rendering"}}
 ASIDE["ladder"] = ASIDE["recording"]
-TORCH = {"recording", "ladder", "devices", "pytest_plugin"}
+TORCH = {"recording", "ladder", "devices"}
 
 
 def place(name: str) -> int:

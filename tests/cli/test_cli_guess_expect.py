@@ -39,6 +39,15 @@ def test_guess_asks_on_a_terminal_only(lanewise: Callable[..., Any], monkeypatch
     assert not done.out
 
 
+def test_guess_asks_for_words(lanewise: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("click.prompt", lambda *_, **__: "gemm gelu")
+    done = lanewise("guess", MLP)
+    assert done.status == 0
+    assert "Which GPU ops does a step run" in done.err
+    assert "guess: gemm gelu" in done.out
+
+
 def test_guess_as_json(lanewise: Callable[..., Any]) -> None:
     document = json.loads(lanewise("guess", MLP, "gemm", "--format", "json").out)
     assert document["words"] == ["gemm"]

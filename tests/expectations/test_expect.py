@@ -113,6 +113,14 @@ def test_annotations() -> None:
     assert "Did you mean mlp_fwd" in (row.reason or "")
 
 
+def test_a_step_without_a_call_of_an_annotation_has_none() -> None:
+    t = training()
+    for number in (1, 3):
+        t.annotation("now_and_then", 2000 * number + 450, 40)
+    row = one(t.load(), {"annotation": {"now_and_then": {"calls": 1}}})
+    assert (row.status, row.found) == ("breached", "1 in step 1, 3; 0 in step 2")
+
+
 def test_names_of_kernels_and_libraries() -> None:
     trace = training().load()
     assert status(trace, kernels_required=["nvjet*"]) == "held"

@@ -29,10 +29,12 @@ class Scope:
     Attributes:
         parts: the usual ones, each of which must hold.
         all: all of them.
+        calls: of an annotation, all its calls, where the parts are the steps that they are counted in.
     """
 
     parts: list[Part]
     all: list[Part]
+    calls: tuple[Part, ...] = ()
 
     @property
     def first(self) -> list[Part]:
@@ -114,6 +116,9 @@ class _Checks:
         missing = self.counting.missing(key.needs, scope.parts)
         if missing is not None:
             return Outcome(where, entry.label, entry.wanted, "not-checked", reason=EXPECT(missing, self.lang))
+        if key.name == "calls":  # of every step, also of one without a call
+            found = step_parts(self.trace)
+            scope = Scope(usual_parts(found), found, tuple(scope.all))
         if key.form in ("count", "counts", "table"):
             return self._count(where, entry, scope)
         answers = {"sdpa": self._sdpa, "tensor_cores": self._tensor_cores}
@@ -125,7 +130,7 @@ class _Checks:
         if entry.key.name == "graph_breaks":
             return self.counting.frames(parts)
         if entry.key.name == "calls":
-            of_step = Counter(p.step for p in scope.all)
+            of_step = Counter(p.step for p in scope.calls)
             return [of_step[p.step] for p in parts]
         return self.counting.tally(entry.key.name, entry.sub).counts(parts)
 

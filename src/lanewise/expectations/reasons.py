@@ -32,6 +32,7 @@ _GENERIC = re.compile(r"aten::(copy_|clone|_to_copy|to|fill_|zero_|empty\w*)$")
 _NODE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(\w+?)Backward\d*$")
 _A_VIEW = re.compile(r"aten::(_?\w*view\w*|as_strided|expand|t|transpose|reshape|select|slice|unsqueeze|squeeze|permute)")
 _PRODUCTS = ("gemm", "gemv")
+_NEAR = 64
 _COPIES = frozenset({"cast-copy", "memcpy-dtod"})
 
 
@@ -229,7 +230,9 @@ def _work(items: Sequence[Item], at: int, around: _Around, lang: str) -> str:
     backward = _backward(around, lang)
     if backward is not None:
         return backward
-    same = [x for x in items if item.chain and x.chain and x.chain[0] == item.chain[0]]
+    # What one call launches is launched in a row, but for what other threads launch meanwhile.
+    near = items[max(at - _NEAR, 0) : at + _NEAR]
+    same = [x for x in near if item.chain and x.chain and x.chain[0] == item.chain[0]]
     siblings = sum(x.kernel.kind != "memset" for x in same)
     if siblings > 1 and around.ops:
         return GUESS("several", lang, op=around.ops[0], count=siblings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rich.text import Text
@@ -20,6 +20,7 @@ _STYLES = {"matched": "", "inside": "", "moved": "yellow", "missing": "red", "un
 _MOST_ROWS = 40
 _MOST_REASONS = 12
 _MOST_PLACES = 8
+_MOST_WORDS = 6
 
 
 def part_title(found: Guess, lang: str) -> str:
@@ -92,12 +93,14 @@ def _folded(rows: Sequence[GuessRow]) -> list[list[GuessRow]]:
 
 def _run_of(group: Sequence[GuessRow], lang: str, width: int) -> Text:
     """One line for several ops that nobody guessed."""
-    text = GUESS("run-of", lang, count=len(group), words=_counted(Counter(r.word for r in group), lang))
+    words = Counter(r.word for r in group)
+    told = _counted(dict(words.most_common(_MOST_WORDS)), lang) + (" ..." if len(words) > _MOST_WORDS else "")
+    text = GUESS("run-of", lang, count=len(group), words=told)
     return Text(f"  {_MARKS['unexpected']}  {shortened(text, width - 5)}", style=_STYLES["unexpected"])
 
 
-def _counted(words: Counter[str], lang: str) -> str:
-    return ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in words.most_common())
+def _counted(words: Mapping[str, int], lang: str) -> str:
+    return ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in words.items())
 
 
 def _reasons(rows: list[GuessRow], status: str, lang: str, width: int, verbose: bool) -> list[Text]:
