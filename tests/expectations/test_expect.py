@@ -12,7 +12,7 @@ from lanewise.expectations.checking import checked
 from lanewise.expectations.document import Outcome
 from lanewise.expectations.keys import KEYS
 from lanewise.expectations.proposing import proposed
-from lanewise.expectations.reading import expectations_of, read_expectations
+from lanewise.expectations.reading import expectations_of, read_expectations, tomllib
 from places import DATA, ROOT, SHARED
 
 GEMM = "nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT"
@@ -283,6 +283,15 @@ def test_every_key_is_documented() -> None:
     page = (ROOT / "docs" / "expectations.md").read_text("utf-8")
     for key in KEYS:
         assert f"`{key.name}`" in page, key.name
+
+
+def test_the_example_of_the_documentation_is_read() -> None:
+    page = (ROOT / "docs" / "expectations.md").read_text("utf-8")
+    example = page.split("```toml\n", 1)[1].split("```", 1)[0]
+    found = expectations_of(tomllib.loads(example))
+    assert [s.label for s in found.sections] == ["step", "annotation.mlp_fwd", "trace"]
+    assert len(found.ratios) == 1
+    assert found.baseline is not None
 
 
 # Recorded on an H200.

@@ -31,6 +31,8 @@ from lanewise.rules.context import Context
 __all__ = ["GPU_BOUND", "Measuring"]
 
 Array = npt.NDArray[Any]
+# A value or None, what to know about it or why there is none, and lines of evidence.
+Figure = tuple[float | None, str | None, list[str]]
 
 # With less of the GPU time known, the share at the limit says more about what is not known than about the rest.
 _KNOWN_AT_LEAST = 0.5
@@ -55,7 +57,9 @@ class Measuring:
     # ---- figures of a section
     def figure(self, where: str, entry: Entry, parts: Sequence[Part]) -> Outcome:
         """A share of time or a size, by its key."""
-        answer = {"gpu_busy_share": self._busy, "limit_share": self._limit, "peak_memory": self._peak}[entry.key.name]
+        answer = {"gpu_busy_share": self.busy_share, "limit_share": self.limit_share, "peak_memory": self.peak_bytes}[
+            entry.key.name
+        ]
         value, reason, evidence = answer(parts)
         assert entry.bound is not None
         if value is None:
@@ -64,7 +68,8 @@ class Measuring:
         status = "held" if entry.bound.holds(value) else "breached"
         return Outcome(where, entry.label, entry.wanted, status, text, evidence if status == "breached" else [], reason)
 
-    def _busy(self, parts: Sequence[Part]) -> tuple[float | None, str | None, list[str]]:
+    def busy_share(self, parts: Sequence[Part]) -> Figure:
+        """Median over some steps of GPU busy time over the step's time."""
         found = self.trace.analysis(steps)
         if self.trace.analysis(coverage).gpu_timing != "ok":
             return None, EXPECT("no-timing", self.lang), []
@@ -77,7 +82,8 @@ class Measuring:
         text = verdict(Context(self.trace), self.diagnosis.findings, self.lang).text
         return value, None, [text]
 
-    def _limit(self, parts: Sequence[Part]) -> tuple[float | None, str | None, list[str]]:
+    def limit_share(self, parts: Sequence[Part]) -> Figure:
+        """Time at the card's limits over time, of a usual step's GPU ops whose limit is known."""
         found = roofline(self.trace, self.lang)
         times = found.step if found is not None else None
         if times is None or not times.known_us or not times.gpu_us:
@@ -95,7 +101,8 @@ class Measuring:
         ]
         return times.limit_us / times.known_us, reason, lines
 
-    def _peak(self, parts: Sequence[Part]) -> tuple[float | None, str | None, list[str]]:
+    def peak_bytes(self, parts: Sequence[Part]) -> Figure:
+        """Most bytes allocated on a GPU at a time in some parts."""
         ts, total = self.trace.column("memory", "ts"), self.trace.column("memory", "total_allocated")
         on_gpu = (self.trace.column("memory", "device_type") == _CUDA) & (total >= 0) if len(ts) else np.zeros(0, dtype=bool)
         if not on_gpu.any():

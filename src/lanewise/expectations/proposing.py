@@ -7,15 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
+from lanewise import units
 from lanewise.errors import UsageError
-from lanewise.expectations.checking import checked, scope_of
+from lanewise.expectations.checking import scope_of
 from lanewise.expectations.counting import Counting
-from lanewise.expectations.document import Outcome
 from lanewise.expectations.items import cpu_items, has_gpu_work
 from lanewise.expectations.keys import COPIES, KEYS, SDPA_BACKENDS, Key
 from lanewise.expectations.measuring import Measuring
 from lanewise.expectations.parts import Part, annotation_names, step_parts, usual_parts
-from lanewise.expectations.reading import expectations_of
 from lanewise.expectations.texts import EXPECT
 from lanewise.expectations.witnesses import Witnesses
 from lanewise.model.trace import Trace
@@ -74,6 +73,7 @@ class _Writer:
         self.trace, self.lang = trace, lang
         self.counting = Counting(trace)
         self.witnesses = Witnesses(trace, self.counting, lang)
+        self.measuring = Measuring(trace, lang)
         self.unknown: dict[str, list[str]] = {}
 
     def lines(self) -> Iterator[str]:
@@ -178,25 +178,18 @@ class _Writer:
             yield "tensor_cores = true"
 
     def _figures(self, parts: Sequence[Part]) -> Iterator[str]:
-        values = self._values({"step": {"gpu_busy_share": ">=0", "peak_memory": ">=0"}})
-        measuring = Measuring(self.trace, self.lang)
-        busy = values["gpu_busy_share"]
-        if busy.status != "not-checked":
-            share, _, _ = measuring._busy(parts)
-            room = int((share or 0.0) * _BUSY_ROOM * 20) * 5
-            # Commented out: ten recordings of one program had shares from 37 to 94 %, by what the machine's CPU did that day.
-            if room:
-                yield f'# gpu_busy_share = ">={room}%"  # {EXPECT("file-busy", self.lang, value=busy.found)}'
-        peak = values["peak_memory"]
-        if peak.status != "not-checked":
-            n_bytes, _, _ = measuring._peak(parts)
-            mib = int((n_bytes or 0.0) * _PEAK_ROOM / 2**20) + 1
-            yield f'peak_memory = "<={mib} MiB"  # {EXPECT("file-peak", self.lang, value=peak.found)}'
-        else:
+        share, _, _ = self.measuring.busy_share(parts)
+        room = int((share or 0.0) * _BUSY_ROOM * 20) * 5
+        # Commented out: ten recordings of one program had shares from 37 to 94 %, by what the machine's CPU did that day.
+        if room:
+            value = units.percent(share, self.lang)
+            yield f'# gpu_busy_share = ">={room}%"  # {EXPECT("file-busy", self.lang, value=value)}'
+        peak, _, _ = self.measuring.peak_bytes(parts)
+        if peak is None:
             self.unknown.setdefault("no-memory", []).append("peak_memory")
-
-    def _values(self, document: dict[str, dict[str, str]]) -> dict[str, Outcome]:
-        return {o.key: o for o in checked(self.trace, expectations_of(document), self.lang).rows}
+        else:
+            mib = int(peak * _PEAK_ROOM / 2**20) + 1
+            yield f'peak_memory = "<={mib} MiB"  # {EXPECT("file-peak", self.lang, value=units.size(peak, self.lang))}'
 
     # ---- the rest
     def _annotations(self) -> list[str]:
@@ -217,7 +210,7 @@ class _Writer:
         return bool(around) and sum(tally.counts(inside)) == sum(tally.counts(around))
 
     def _findings(self) -> Iterator[str]:
-        diagnosis = Measuring(self.trace, self.lang).diagnosis
+        diagnosis = self.measuring.diagnosis
         found = {f.id for f in diagnosis.findings if not f.good}
         absent = [c.id for c in diagnosis.checks if c.outcome == "clear" and c.id not in found | _OF_THE_MACHINE]
         if not absent:

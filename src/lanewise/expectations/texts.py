@@ -183,7 +183,6 @@ EXPECT = Catalog(
         "headroom": "{label}: {time} a step above its limit",
         "peak-in": "in step {step}",
         # the result
-        "title": "{path}: {source}",
         "steps-are": "checked: {steps}",
         "status-held": "held",
         "status-breached": "BREACHED",
