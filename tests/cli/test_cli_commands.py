@@ -56,7 +56,7 @@ def test_the_suffix_decides_the_form(lanewise: Run, trace: Path, tmp_path: Path,
 def test_a_suffix_that_says_nothing_is_refused(lanewise: Run, trace: Path, tmp_path: Path) -> None:
     done = lanewise("explain", trace, "-o", tmp_path / "report.docx")
     assert done.status == 2
-    assert "End it in .json, .md, .txt, or give --format." in done.err
+    assert "End it in .html, .json, .md, .txt, or give --format." in done.err
 
 
 def test_files_are_not_replaced_without_force(lanewise: Run, trace: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ function bars(title: string, rows: [string, number, string?][], id: string): HTM
   const total = sorted.reduce((sum, [, ns]) => sum + ns, 0) || 1;
   const most = sorted[0][1] || 1;
   return h("section", { id }, h("h2", {}, title), h("table", { class: "bars" }, h("tbody", {}, ...sorted.slice(0, MOST_BARS).map(([label, ns, colour]) =>
-    h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "bar" }, h("i", { style: { width: `${(ns / most) * 100}%`, background: colour ?? "var(--accent)" } })),
+    h("tr", {}, h("th", { scope: "row" }, label), h("td", { class: "gauge" }, h("i", { style: { width: `${(ns / most) * 100}%`, background: colour ?? "var(--accent)" } })),
       h("td", { class: "num" }, duration(ns)), h("td", { class: "num soft" }, percent(ns / total)))))));
 }
 
@@ -61,7 +61,7 @@ type Dot = { k: { label: string; name: string; total_us: number; bound: string |
 
 function plot(state: State, memory: number, rates: { of: string; per_s: number }[], dots: Dot[]): SVGElement {
   const t = state.t.bind(state);
-  const [width, height, left, bottom, pad] = [620, 330, 66, 36, 14];
+  const [width, height, left, bottom, pad] = [620, 330, 66, 36, 24];
   const top = Math.max(...rates.map((r) => r.per_s));
   const x0 = Math.floor(Math.log10(Math.min(...dots.map((d) => d.x), 0.1))), x1 = Math.ceil(Math.log10(Math.max(...dots.map((d) => d.x), (top / memory) * 10)));
   const y0 = Math.floor(Math.log10(Math.min(...dots.map((d) => d.y), memory * 10 ** x0))), y1 = Math.ceil(Math.log10(top * 1.5));
@@ -73,7 +73,7 @@ function plot(state: State, memory: number, rates: { of: string; per_s: number }
   svg.append(s("text", { x: (left + width) / 2, y: height - 4, "text-anchor": "middle" }, t("axis-intensity")));
   svg.append(s("text", { x: 12, y: height / 2, transform: `rotate(-90 12 ${height / 2})`, "text-anchor": "middle" }, t("axis-rate")));
   svg.append(s("line", { class: "roof", x1: x(10 ** x0), y1: y(memory * 10 ** x0), x2: x(top / memory), y2: y(top) }));
-  svg.append(s("text", { class: "roof-label", x: x(10 ** (x0 + 0.15)), y: y(memory * 10 ** (x0 + 0.15)) - 8, transform: "" }, bandwidth(memory)));
+  svg.append(s("text", { class: "roof-label", x: x(10 ** (x0 + 0.3)), y: y(memory * 10 ** (x0 + 0.3)) + 18 }, bandwidth(memory)));
   const placed: number[] = [];
   for (const rate of [...rates].sort((a, b) => b.per_s - a.per_s)) {
     svg.append(s("line", { class: "roof", x1: x(rate.per_s / memory), x2: width - pad, y1: y(rate.per_s), y2: y(rate.per_s) }));

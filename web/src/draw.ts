@@ -127,12 +127,15 @@ export class Painter {
     const origin = level.begin ?? 0;
     const first = Math.max(0, Math.floor((scene.begin - origin) / level.width));
     const last = Math.min(level.cover.length - 1, Math.floor((scene.end - origin) / level.width));
-    for (let i = first; i <= last; i++) {
-      const cover = level.cover.charCodeAt(i) - 48;
+    for (let i = first; i <= last; ) {
+      const cover = level.cover.charCodeAt(i) - 48, colour = level.colour.charCodeAt(i);
+      let next = i + 1;
+      while (next <= last && level.cover.charCodeAt(next) - 48 === cover && level.colour.charCodeAt(next) === colour) next++;
+      const left = this.x(scene, origin + i * level.width), right = this.x(scene, origin + next * level.width);
+      i = next;
       if (!cover) continue;
-      const left = this.x(scene, origin + i * level.width), right = this.x(scene, origin + (i + 1) * level.width);
       g.globalAlpha = (scene.bright ? 0.5 : 1) * (0.12 + (cover / 9) * (lane.kind === "gpu" ? 0.55 : 0.2));
-      g.fillStyle = colours.classes[level.colour.charCodeAt(i) - 97];
+      g.fillStyle = colours.classes[colour - 97];
       g.fillRect(left, top, Math.max(right - left, 1), height - 1);
     }
     g.globalAlpha = 1;

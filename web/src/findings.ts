@@ -45,7 +45,7 @@ function card(state: State, f: Finding, i: number, show: (i: number, slice?: num
       f.evidence.length ? h("div", { class: "evidence" },
         h("div", { class: "evidence-head" }, h("h4", {}, t("evidence")),
           slices.some((x) => x >= 0) ? h("button", { type: "button", class: "primary show", onclick: () => show(i) }, t("show")) : false),
-        h("table", {}, h("thead", {}, h("tr", {}, ...[t("col-name"), t("duration"), t("lane")].map((x) => h("th", { scope: "col" }, x)))),
+        h("table", {}, h("thead", {}, h("tr", {}, ...[t("col-name"), t("duration"), t("lane")].map((x, k) => h("th", { scope: "col", class: k === 1 && "num" }, x)))),
           h("tbody", {}, ...f.evidence.map((e, k) => h("tr", {},
             h("td", {}, slices[k] >= 0 ? h("button", { type: "button", class: "link name", title: e.name, onclick: () => show(i, slices[k]) }, short(e.name)) : h("span", { class: "name", title: e.name }, short(e.name))),
             h("td", { class: "num" }, duration(e.dur_us * 1e3)), h("td", {}, e.lane)))))) : false,

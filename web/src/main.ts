@@ -3,7 +3,7 @@
 import { byKind, byModule, roofline } from "./charts";
 import { unpack, type Lang } from "./data";
 import { details } from "./details";
-import { h } from "./dom";
+import { h, prose } from "./dom";
 import { findings } from "./findings";
 import { count } from "./format";
 import { isLive, Live } from "./live";
@@ -34,6 +34,7 @@ class Page {
     if (isLive()) this.live = new Live(model, () => { this.tell(model.isFull(this.view.begin, this.view.end)); this.view.refresh(); });
     document.addEventListener("keydown", (e) => this.key(e));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.view.resize());
+    this.preparePrint();
     this.render();
   }
 
@@ -135,8 +136,27 @@ class Page {
   private tell(full: boolean): void {
     const { kept, slices } = this.model.payload.timeline;
     const t = this.state.t.bind(this.state);
-    if (this.live) this.note.textContent = full ? "" : t("live-more");
-    else this.note.textContent = kept >= slices ? "" : full ? t("partial", { kept: count(kept), slices: count(slices) }) : `${t("partial-here")} ${t("partial", { kept: count(kept), slices: count(slices) })}`;
+    const text = this.live ? (full ? "" : t("live-more")) : kept >= slices ? "" : full ? t("partial", { kept: count(kept), slices: count(slices) }) : `${t("partial-here")} ${t("partial", { kept: count(kept), slices: count(slices) })}`;
+    this.note.replaceChildren(...(text ? [prose(text)] : []));
+  }
+
+  /** Paper is light and has no lid to open. */
+  private preparePrint(): void {
+    const root = document.documentElement;
+    let theme: string | undefined, closed: HTMLDetailsElement[] = [];
+    addEventListener("beforeprint", () => {
+      theme = root.dataset.theme;
+      root.dataset.theme = "light";
+      closed = [...document.querySelectorAll<HTMLDetailsElement>(".finding:not([open])")];
+      for (const d of closed) d.open = true;
+      this.view.resize(true);
+    });
+    addEventListener("afterprint", () => {
+      if (theme === undefined) delete root.dataset.theme;
+      else root.dataset.theme = theme;
+      for (const d of closed) d.open = false;
+      this.view.resize();
+    });
   }
 
   private key(e: KeyboardEvent): void {

@@ -36,7 +36,7 @@ export class TimelineView {
   }
 
   // ---- drawing
-  resize(): void {
+  resize(atOnce = false): void {
     this.width = this.element.clientWidth;
     if (!this.width) return;
     this.colours = palette(this.element, this.state.payload.classes.length);
@@ -51,7 +51,8 @@ export class TimelineView {
       file: this.state.report.trace.path, slices: this.model.payload.timeline.slices, lanes: this.model.lanes.length,
     }));
     this.strip.setAttribute("aria-label", this.state.t("overview-label"));
-    this.redraw();
+    if (atOnce) this.draw();
+    else this.redraw();
   }
 
   redraw(): void {
