@@ -188,7 +188,7 @@ class Measuring:
         error = float(np.hypot(standard_error(part) / a if a else 0.0, standard_error(whole) / b))
         margin = ratio * (run + _ERRORS * error)
         text = f"{units.percent(ratio, self.lang)} ({units.duration(a, self.lang)} / {units.duration(b, self.lang)})"
-        noise = EXPECT("noise", self.lang, margin=units.percent(margin, self.lang))
+        noise = EXPECT("noise" if run else "spread", self.lang, margin=units.percent(margin, self.lang))
         if bound.holds(ratio):
             return Outcome(where, key, bound.text, "held", text)
         if bound.holds(ratio, margin):

@@ -161,6 +161,7 @@ EXPECT = Catalog(
         "limit-of": "of the {share} of the GPU time whose limit is known",
         "no-times": "the times are not known",
         "within-noise": "outside, but not by more than the noise: {noise}",
+        "spread": "the steps themselves vary by up to {margin}",
         "noise": "two recordings of the same program differ by up to {margin}",
         # what was found
         "in-step": "step {step}",
@@ -190,6 +191,7 @@ EXPECT = Catalog(
         "column-what": "expected",
         "column-wanted": "wanted",
         "column-found": "found",
+        "no-such": "no {name}",
         "wanted-found": "wanted {wanted}, found {found}",
         "all-held": "All {count} expectations hold.",
         "some-held": "{held} of {count} expectations hold.",

@@ -10,6 +10,8 @@ from lanewise.rendering.layout import Column, columns, printed, shortened_path, 
 
 __all__ = ["explained", "render"]
 
+# Keys whose words must not be found.
+_NEGATIVE = ("_absent", "_forbidden")
 _STYLES = {"held": "green", "breached": "bold red", "not-checked": "yellow"}
 
 
@@ -40,7 +42,8 @@ def explained(found: Outcomes, lang: str = "en", width: int = 80) -> str:
 def _breach(row: Outcome, lang: str, width: int) -> list[Text]:
     head = f"{EXPECT('status-breached', lang)} {row.where}: {row.key}"
     lines = [Text(line, style="bold red") for line in wrapped(head, width)]
-    told = EXPECT("wanted-found", lang, wanted=row.wanted, found=row.found or "?")
+    wanted = EXPECT("no-such", lang, name=row.wanted) if row.key.endswith(_NEGATIVE) else row.wanted
+    told = EXPECT("wanted-found", lang, wanted=wanted, found=row.found or "?")
     lines += [Text(f"  {line}") for line in wrapped(told, width - 2)]
     if row.reason:
         lines += [
