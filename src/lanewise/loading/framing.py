@@ -25,7 +25,7 @@ _OBJECT_START = re.compile(rb'\}[\s\0,]*(?=\{\s*")')
 # The beginning of what may be an event, wherever it stands.
 ANY_EVENT_START = re.compile(rb'\{\s*"(?:' + _KEYS + rb')"\s*:')
 # A string without its end goes up to the end of the text, so that scanning is linear whatever the text holds.
-TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
+TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _AFTER_KEY = re.compile(rb"[\s\0]*:[\s\0]*")
 _EVENTS_KEY = re.compile(rb'"traceEvents"[\s\0]*:[\s\0]*\[')
 

@@ -14,7 +14,7 @@ __all__ = ["mended_backslashes", "mended_texts", "silent_backslash"]
 # A string without its end goes up to the end of the text, so that this takes linear time on any text.
 _PARTS = re.compile(
     rb"""
-    (?P<string> "(?:[^"\\]|\\.)*(?:"|\\?\Z) )
+    (?P<string> "[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z) )
     | (?P<opening> [{\[] ) [\s\0]*,[\s\0,]*
     | (?P<comma> , ) [\s\0,]* (?P<closing> (?=[}\]]) )?
     | (?P<nul> \0+ )
@@ -22,7 +22,7 @@ _PARTS = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_STRING_WITH_BACKSLASH = re.compile(rb'"[^"\\]*\\(?:[^"\\]|\\.)*"', re.DOTALL)
+_STRING_WITH_BACKSLASH = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)+"', re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z|true\Z|false\Z|null\Z")
 _BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')

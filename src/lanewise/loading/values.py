@@ -15,6 +15,7 @@ Array = npt.NDArray[Any]
 MISSING = -1
 # Devices are numbered from 0; a stream may be told by its address.
 MOST_DEVICES, LARGEST_STREAM = 2**15, 2**48
+_LARGEST_RATIO = 1e6
 
 
 def integers(values: list[Any]) -> Array:
@@ -75,7 +76,7 @@ def small(values: list[Any]) -> Array:
 def ratios(values: list[Any]) -> Array:
     """float32 of numbers; NaN for what does not fit."""
     array = floats(values)
-    return np.where(np.abs(array) < 1e30, array, np.nan).astype(np.float32)
+    return np.where(np.abs(array) < _LARGEST_RATIO, array, np.nan).astype(np.float32)
 
 
 def within(values: list[Any], bound: int) -> Array:
