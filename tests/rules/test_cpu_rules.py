@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from diagnosing import claim, diagnosis, finding, outcome, truth
+from diagnosing import claim, diagnosis, finding, outcome, timed, truth
 from host_traces import TO_GPU_PINNED, Body, Program, program
 
 from builder import TraceBuilder
@@ -300,3 +300,17 @@ def test_healthy(case: str) -> None:
         "pageable-copy",
     ):
         assert claim(case, "bad", rule) < 0.05
+
+
+def test_the_profiler_does_not_slow_what_the_driver_does() -> None:
+    """Outside the profiler ops take 15 us instead of 20; a driver's allocation takes its 100 us either way."""
+
+    def step(p: Program) -> None:
+        p.ops(20)
+        p.t.call("cudaMalloc", p.now, 100)
+        p.idle(100)
+        p.ops(20)
+
+    f = finding(timed(program(step), 40 * (15 + 2) + 100), "allocator")
+    assert f is not None
+    assert f.saving_us_per_step == pytest.approx(100, rel=0.03)
