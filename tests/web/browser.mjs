@@ -26,6 +26,7 @@ async function run(job) {
   if (!job.basic) {
     result.findings = await page.evaluate(eachFinding);
     result.keys = await keys(page);
+    result.frames = await page.evaluate(moving);
     if (job.search) result.search = await search(page, job.search);
   }
   if (job.after) result.after = await page.evaluate(job.after);
@@ -92,6 +93,22 @@ async function keys(page) {
   out.closed = await page.evaluate(() => !document.querySelector("dialog").open);
   await page.keyboard.press("/");
   out.focused = await page.evaluate(() => document.activeElement.id);
+  return out;
+}
+
+/** ms that drawing a frame takes while moving; the median of many. */
+async function moving() {
+  const probe = globalThis.lanewise, out = {};
+  for (const [name, begin, end] of [["view", probe.begin, probe.end], ["all", 0, 1e18]]) {
+    probe.show(begin, end);
+    probe.frames.length = 0;
+    for (let i = 0; i < 40; i++) {
+      const by = (probe.end - probe.begin) * (i % 2 ? 0.01 : -0.01);
+      probe.show(probe.begin + by, probe.end + by);
+      await new Promise((resolve) => requestAnimationFrame(resolve));
+    }
+    out[name] = [...probe.frames].sort((a, b) => a - b)[probe.frames.length >> 1];
+  }
   return out;
 }
 

@@ -103,6 +103,12 @@ def test_keys_move_the_timeline(seen: dict[tuple[str, str], dict[str, Any]], nam
     assert keys["focused"] == "search"
 
 
+@every
+def test_drawing_leaves_time_for_30_frames_a_second(seen: dict[tuple[str, str], dict[str, Any]], name: str) -> None:
+    frames = seen[name, "en"]["frames"]
+    assert max(frames.values()) < 1000 / 30
+
+
 @each
 @pytest.mark.parametrize("name", ["mlp", "sins"])
 def test_search_goes_from_hit_to_hit(seen: dict[tuple[str, str], dict[str, Any]], name: str, lang: str) -> None:

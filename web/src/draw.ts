@@ -36,6 +36,8 @@ export function contentHeight(model: Model): number {
 
 export class Painter {
   private letter = 6;
+  /** Class of the colour that is set, within a row. */
+  private last = -1;
 
   constructor(private readonly model: Model, private readonly g: CanvasRenderingContext2D, private colours: Palette) {
     this.dress(colours);
@@ -145,6 +147,7 @@ export class Painter {
     const { model } = this;
     const perPixel = (scene.end - scene.begin) / (scene.width - GUTTER);
     let i = model.firstEndingAfter(row, scene.begin - perPixel);
+    this.last = -1;
     // Slices below a pixel that follow each other in one colour are one rectangle.
     let from = 0, to = -2, like = -1;
     const flush = () => { if (like >= 0) this.slice(scene, like, from, to - from, top, false); like = -1; };
@@ -180,15 +183,20 @@ export class Painter {
     const bright = !scene.bright || scene.bright.has(slice);
     const from = Math.max(left, GUTTER - 2), to = Math.min(left + width, scene.width + 2);
     const shown = Math.max(to - from - (to - from > 3 ? 0.6 : 0), 0.8);
-    g.globalAlpha = bright || slice === scene.selected ? 1 : 0.22;
-    g.fillStyle = colours.classes[model.colour[slice]];
+    const dim = !bright && slice !== scene.selected;
+    if (dim) g.globalAlpha = 0.22;
+    // Setting a colour costs more than drawing a rectangle.
+    const colour = model.colour[slice];
+    if (colour !== this.last) g.fillStyle = colours.classes[colour];
+    this.last = colour;
     g.fillRect(from, top, shown, ROW - 1);
     if (named && shown > 22) {
       g.fillStyle = bright ? colours.onSlice : colours.ink;
       if (!bright) g.globalAlpha = 0.5;
       g.fillText(this.fit(scene.label(slice), shown - 7), from + 4, top + ROW / 2);
+      this.last = -1;
     }
-    g.globalAlpha = 1;
+    if (dim) g.globalAlpha = 1;
     const marked = slice === scene.selected || slice === scene.hover || (scene.bright !== null && bright);
     if (!marked) return;
     g.strokeStyle = slice === scene.hover && slice !== scene.selected ? colours.ink : colours.accent;
