@@ -7,6 +7,7 @@ import pytest
 import lanewise
 from builder import TraceBuilder
 from lanewise.analyses.coverage import coverage, coverage_notes, idle_window
+from lanewise.analyses.graph_replays import short_replays
 
 
 def _run(recorded: int, missing: int, *, call: str = "cudaLaunchKernel", cat: str = "kernel") -> TraceBuilder:
@@ -85,3 +86,50 @@ def test_cpu_only() -> None:
     assert report.gpu == []
     assert report.trace.devices == []
     assert "no-gpu-records" not in {w.id for w in report.trace.warnings}
+
+
+def _replays(steps: list[list[str]], nodes: list[list[int]] | None = None, *, marked: bool = True) -> TraceBuilder:
+    """Graph launches in steps; their kernels have one-letter names."""
+    t, number = TraceBuilder(), 0
+    for i, sequences in enumerate(steps):
+        if marked:
+            t.step(i, i * 1000, 990)
+        for k, names in enumerate(sequences):
+            number += 1
+            t.call("cudaGraphLaunch", i * 1000 + k * 100, 5, number)
+            for j, name in enumerate(names):
+                more = {"graph node id": nodes[number - 1][j]} if nodes else {}
+                t.gpu(name, i * 1000 + k * 100 + 10 + j * 5, 4, number, more=more)
+    return t
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ([["abcd"], ["abcd"], ["abcd"]], None),
+        ([["abcd"], ["ab"], ["abcd"]], (1, 2, 4)),
+        ([["abcd"], ["abcd"], ["a"], ["abc"], ["abcd"]], (2, 1, 4)),
+        ([["abcd"], ["bcd"], ["abcd"]], None),  # another graph
+        ([["abcd"], ["ab"]], None),  # which of them is whole cannot be told
+        ([["abcd", "ab"], ["abcd", "ab"], ["abcd", "ab"]], None),  # two graphs, one of which begins as the other does
+        ([["abcd", "ab"], ["abc", "ab"], ["abcd", "ab"]], (1, 3, 4)),
+        ([["abcd"], ["ab", "abcd"], ["abcd"]], None),  # a step that does something else
+    ],
+)
+def test_graph_replays_of_which_a_part_was_recorded(steps: list[list[str]], expected: tuple[int, int, int] | None) -> None:
+    trace = _replays(steps).load()
+    short = trace.analysis(short_replays)
+    assert (None if short is None else (short.count, short.fewest, short.most)) == expected
+    report = lanewise.explain(trace)
+    assert report.coverage.gpu_timing == ("ok" if expected is None else "partial")
+    assert ("graph-records-fewer" in {w.id for w in report.trace.warnings}) is (expected is not None)
+    assert _replays(steps, marked=False).load().analysis(short_replays) is None
+
+
+def test_graphs_are_told_by_their_nodes_where_those_are_recorded() -> None:
+    # Replays of two graphs of the same kernels; one replay lacks its second node, another its first.
+    nodes = [[1, 2, 3], [11, 12], [1, 3], [11, 12], [2, 3]]
+    short = _replays([["abc", "ab", "ac", "ab", "bc"]], nodes, marked=False).load().analysis(short_replays)
+    assert short is not None
+    assert (short.count, short.fewest, short.most) == (2, 2, 3)
+    assert _replays([["abc", "ab", "abc"]], [[1, 2, 3], [11, 12], [1, 2, 3]]).load().analysis(short_replays) is None

@@ -12,6 +12,7 @@ from lanewise.model.trace import Trace
 from lanewise.units import duration
 
 from .gpu_time import device_times, gpu_op_times
+from .graph_replays import short_replays
 from .launches import LAUNCH_KINDS, launches
 from .steps import steps
 
@@ -35,6 +36,7 @@ class Coverage:
         gpu_timing: ``ok``, ``partial`` (idle is not known) or ``none``.
         graph_launches: launches of CUDA or HIP graphs.
         graphs_missing: those of them without a GPU op.
+        graphs_short: those with fewer GPU ops than other replays of the same graph.
         steps_missing: steps that launched work and show none of it.
         early: GPU ops that start before their launch.
         skew_ns: the most by which one does.
@@ -50,6 +52,7 @@ class Coverage:
     gpu_timing: str
     graph_launches: int
     graphs_missing: int
+    graphs_short: int
     steps_missing: int
     early: int
     skew_ns: int
@@ -63,11 +66,12 @@ def coverage(trace: Trace) -> Coverage:
     linked = links.linked
     graph = links.kind == LAUNCH_KINDS.index("graph")
     graphs_missing = int((graph & ~linked).sum())
+    short = trace.analysis(short_replays)
     steps_missing = int((found.gpu_busy_ns == -1).sum())
     n, missing, gpu_ops = len(linked), int((~linked).sum()), len(links.launch)
     if gpu_ops == 0:
         timing = "none"
-    elif missing > _MISSING_RATIO * n or graphs_missing or steps_missing:
+    elif missing > _MISSING_RATIO * n or graphs_missing or short or steps_missing:
         timing = "partial"
     else:
         timing = "ok"
@@ -84,6 +88,7 @@ def coverage(trace: Trace) -> Coverage:
         gpu_timing=timing,
         graph_launches=int(graph.sum()),
         graphs_missing=graphs_missing,
+        graphs_short=0 if short is None else short.count,
         steps_missing=steps_missing,
         early=int((lead > 0).sum()),
         skew_ns=max(int(lead.max(initial=0)), 0),
@@ -110,6 +115,9 @@ def coverage_notes(trace: Trace) -> list[Note]:
         missing=c.graphs_missing,
         launches=c.graph_launches,
     )
+    short = trace.analysis(short_replays)
+    if short is not None:
+        note(True, "graph-records-fewer", count=short.count, fewest=short.fewest, most=short.most)
     note(
         partial and missing - c.graphs_missing > _MISSING_RATIO * c.launches,
         "partial-gpu-records",

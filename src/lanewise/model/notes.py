@@ -36,7 +36,7 @@ NOTES = Catalog(
         "partial-gpu-records": "{missing:,} of {launches:launch} without a GPU record: idle time is not known.",
         "graph-records-missing": "{missing:,} of {launches:graph launch} without a GPU record: idle time is not known.",
         "steps-without-gpu": "{count:,} of {steps:step} with launches and no GPU record of them: idle time is not known.",
-        "graph-records-fewer": "Replays of one graph show from {fewest:,} to {most:GPU op}: some were not recorded.",
+        "graph-records-fewer": "{count:graph replay} with as few as {fewest:,} of {most:GPU op} of the graph: idle time is not known.",
         "launched-before": "{count:GPU op} launched before the recording began: part of no step.",
         "ambiguous-ids": "{count:GPU op} with a correlation id that identifies nothing (0, -1 or none) or several calls: not linked.",
         "impossible-duration": "{count:GPU op} longer than the stream allows (the longest claims {claimed}): counted up to the start of the next op.",
