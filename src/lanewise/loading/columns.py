@@ -32,6 +32,9 @@ _LONGEST_US = 366 * 86400 * 1e6
 _LANE_NUMBER = re.compile(r"-?[0-9]{1,19}\Z")
 
 
+_LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async"})
+
+
 class Numbering:
     """Gives each distinct value a number, in order of first sight."""
 
@@ -122,7 +125,9 @@ def chunk_columns(events: Sequence[Event | TextEvent], *, text: bool) -> ChunkCo
         spans: Sequence[Any] = events
     else:
         spans = [e for e, ph in zip(events, phases, strict=True) if ph == "X"]
-        _other_phases([e for e in events if e.ph != "X"], numbers, out, text)
+        # Arrows from calls to GPU ops say what correlation ids say too; they are a third of all entries.
+        others = [e for e, ph in zip(events, phases, strict=True) if ph != "X" and e.cat not in _LAUNCH_ARROWS]
+        _other_phases(others, numbers, out, text)
     if spans:
         _spans(spans, numbers, out, text)
     out.strings = numbers.strings.values()
@@ -131,11 +136,21 @@ def chunk_columns(events: Sequence[Event | TextEvent], *, text: bool) -> ChunkCo
     return out
 
 
+def _lane_codes(spans: Sequence[Any], lanes: Numbering) -> Array:
+    """Numbers of the lanes of some events: processes and threads by themselves first, which makes no tuple an event."""
+    pids, tids = Numbering(), Numbering()
+    pid, tid = pids.codes([e.pid for e in spans]), tids.codes([e.tid for e in spans])
+    width = len(tids.values())
+    pairs, place = np.unique(pid.astype(np.int64) * width + tid, return_inverse=True)
+    processes, threads = pids.values(), tids.values()
+    return lanes.codes([(processes[p // width], threads[p % width]) for p in pairs.tolist()])[place]
+
+
 def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool) -> None:
     ts = _times(spans, text)
     dur = floats([e.dur for e in spans])
     names = numbers.strings.codes([e.name or "" for e in spans])
-    lane = numbers.lanes.codes([(e.pid, e.tid) for e in spans])
+    lane = _lane_codes(spans, numbers.lanes)
     cats_seen = Numbering()
     raw_cats = cats_seen.codes([e.cat if e.cat is not None else _legacy_category(e) for e in spans])
     _count_exporter(spans, cats_seen, out)
@@ -230,6 +245,21 @@ def _call_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
 
 
 def _op_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
+    if all(values.count(NOTHING) == len(args) for values in ([a.dims for a in args], [a.types for a in args])):
+        inputs = np.full(len(args), MISSING, dtype=np.int32)
+    else:
+        inputs = _signatures(args, numbers)
+    return {
+        "external_id": _external(args),
+        "sequence": integers([a.sequence for a in args]),
+        "forward_thread": integers([a.forward_thread for a in args]),
+        "inputs": inputs,
+        "call_stack": _or_missing([a.call_stack for a in args], numbers.strings),
+    }
+
+
+def _signatures(args: list[Args], numbers: Numbers) -> Array:
+    """The distinct inputs of ops, as text; MISSING where nothing was recorded."""
     signatures = [
         None
         if a.dims is NOTHING and a.types is NOTHING
@@ -241,18 +271,11 @@ def _op_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
         )
         for a in args
     ]
-    stacks = [a.call_stack for a in args]
-    return {
-        "external_id": _external(args),
-        "sequence": integers([a.sequence for a in args]),
-        "forward_thread": integers([a.forward_thread for a in args]),
-        "inputs": _or_missing(signatures, numbers.inputs),
-        "call_stack": _or_missing(stacks, numbers.strings),
-    }
+    return _or_missing(signatures, numbers.inputs)
 
 
 def _or_missing(values: list[Any], numbering: Numbering) -> Array:
-    if not any(v is not None for v in values):
+    if values.count(None) == len(values):
         return np.full(len(values), MISSING, dtype=np.int32)
     ids = numbering._ids
     return np.array([MISSING if v is None else ids[v] for v in values], dtype=np.int32)

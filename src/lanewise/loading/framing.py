@@ -181,10 +181,17 @@ class Framer:
                     break
                 continue
             end, start = before + cut[0], before + cut[1]
-            buffer = b"".join(self._pieces)
-            self._pieces = [buffer[start:]]
-            held = len(buffer) - start
-            yield Chunk(b"".join((b"[", memoryview(buffer)[:end], b"]")), self._offset, last=False)
+            # The last block is the only one that a cut within it divides, so nothing is copied twice.
+            earlier = held - len(block)
+            if end >= earlier and start >= earlier:
+                parts: list[bytes | memoryview] = [*self._pieces[:-1], memoryview(block)[: end - earlier]]
+                self._pieces = [block[start - earlier :]]
+            else:  # the cut lies on the seam between two blocks
+                buffer = b"".join(self._pieces)
+                parts = [memoryview(buffer)[:end]]
+                self._pieces = [buffer[start:]]
+            held -= start
+            yield Chunk(b"".join((b"[", *parts, b"]")), self._offset, last=False)
             self._offset += start
         wrapped = b"".join((b"[", *self._pieces, b"]"))
         self._pieces = []
