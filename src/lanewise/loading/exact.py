@@ -24,7 +24,11 @@ def ns_of_text(text: bytes) -> int | None:
         number = Decimal(text[:_LONGEST_TEXT].decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError, ValueError):
         return None
-    if not number.is_finite() or number.adjusted() > _LARGEST_EXPONENT:
+    if not number.is_finite():
+        return None
+    if not number:  # whatever its exponent
+        return 0
+    if number.adjusted() > _LARGEST_EXPONENT:
         return None
     ns = int((number * 1000).to_integral_value(rounding="ROUND_HALF_UP"))
     return ns if EARLIEST_NS <= ns <= LATEST_NS else None
