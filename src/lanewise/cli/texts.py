@@ -53,7 +53,7 @@ TEXTS = Catalog(
         "export-twice": "a pipe can be read once only.",
         "export-twice-next": "Export reads the trace twice: give a file.",
         "export-same-next": "Give another name for the copy.",
-        "exported": "{hidden} of {events} events would have been hidden; they are on {lanes} extra lanes.",
+        "exported": "{hidden} of {events} events would have been hidden; extra lanes for them: {lanes}.",
         "exported-none": "None of {events} events would have been hidden.",
         # slice
         "sliced": "{kept} of {events} events kept ({window}).",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec import Raw, Struct
 
 from .columns import NO_TIME
@@ -36,6 +37,11 @@ class _Place(Struct, gc=False):
     name: str | None = None
 
 
+class _Start(Struct, gc=False):
+    ts: Raw = Raw(b"")
+
+
+_starts = msgspec.json.Decoder(list[_Start])
 _place = msgspec.json.Decoder(_Place)
 _whole = msgspec.json.Decoder(dict[str, Raw])
 
@@ -66,13 +72,14 @@ def rewrite(
     path = Path(out)
     partial = path.with_name(path.name + ".partial")
     done: Counter[Key] = Counter()
+    moments = np.unique(np.array([key[2] for key in moved], dtype=np.int64))
     try:
         with open_source(source) as opened, _opened_for_writing(partial, path.suffix == ".gz") as stream:
             stream.write(msgspec.json.encode(dict(header))[:-1] + (b",\n" if header else b"") + b'"traceEvents": [')
             separator = b"\n"
             for texts in _texts_of(opened, progress):
                 if texts:
-                    stream.write(separator + b",\n".join(_moved(t, moved, done) if moved else t for t in texts))
+                    stream.write(separator + b",\n".join(_on_their_lanes(texts, moved, moments, done)))
                     separator = b",\n"
             for text in added:
                 stream.write(separator + text)
@@ -105,6 +112,21 @@ def _texts_of(source: Any, progress: Progress | None) -> Iterable[list[bytes | R
         yield texts
         if ended:
             return
+
+
+def _on_their_lanes(
+    texts: list[bytes | Raw], moved: Mapping[Key, list[Any]], moments: Any, done: Counter[Key]
+) -> list[bytes | Raw]:
+    """The texts of a chunk; only those that start when one that moves does are looked at more closely."""
+    if not moved:
+        return texts
+    try:
+        ts = exact_ns([e.ts for e in _starts.decode(b"[" + b",".join(texts) + b"]")])
+    except DECODE_ERRORS:
+        return [_moved(t, moved, done) for t in texts]
+    for i in np.flatnonzero(np.isin(ts, moments)).tolist():
+        texts[i] = _moved(texts[i], moved, done)
+    return texts
 
 
 def _moved(text: bytes | Raw, moved: Mapping[Key, list[Any]], done: Counter[Key]) -> bytes | Raw:

@@ -42,6 +42,11 @@ class Row:
         # same, with some too many.
         return Row(places, trace.ts[events], np.maximum.accumulate(trace.end[events]))
 
+    def longer(self, trace: Trace, part: Part, least: int) -> Row:
+        """The same without slices shorter than `least` ns."""
+        keep = trace.dur[part.events[self.places]] >= least
+        return Row(self.places[keep], self.ts[keep], self.end[keep])
+
     def within(self, lo: int, hi: int) -> Array:
         """Places of the slices that touch a window."""
         return self.places[np.searchsorted(self.end, lo) : np.searchsorted(self.ts, hi, side="right")]
@@ -56,6 +61,12 @@ class Tiles:
         self._span = last - self._base
         self._parts = trace.analysis(parts)
         self._rows = [[Row.of(trace, part, places) for places in _rows(part)] for part in self._parts]
+        # A stretch that is most of the trace needs a look at the longest only.
+        most = min(4 * MOST_SLICES, len(trace))
+        least = int(np.partition(trace.dur, -most)[-most]) if most else 0
+        self._long_rows = [
+            [row.longer(trace, p, least) for row in rows] for p, rows in zip(self._parts, self._rows, strict=True)
+        ]
         trace.analysis(all_numbers)
         trace.analysis(colours)
 
@@ -63,7 +74,9 @@ class Tiles:
         """What there is from `begin` to `end`, in ns since the start of the trace."""
         begin, end = max(begin, 0), min(max(end, begin + 1), max(self._span, 1))
         lo, hi = begin + self._base, end + self._base
-        inside = [np.sort(np.concatenate([row.within(lo, hi) for row in rows]), kind="stable") for rows in self._rows]
+        inside = self._inside(self._long_rows, lo, hi) if 4 * (end - begin) > self._span else []
+        if sum(len(i) for i in inside) <= MOST_SLICES:
+            inside = self._inside(self._rows, lo, hi)
         kept, full = self._longest(inside)
         events = np.concatenate([p.events[k] for p, k in zip(self._parts, kept, strict=True)] or [np.empty(0, dtype=np.int64)])
         used = used_names(self._trace, events)
@@ -73,6 +86,10 @@ class Tiles:
             for part, k, all_of in zip(self._parts, kept, inside, strict=True)
         ]
         return Tile(begin, end, full, [self._trace.strings[i] for i in used], lanes)
+
+    def _inside(self, rows: list[list[Row]], lo: int, hi: int) -> list[Array]:
+        """For each part, places of the slices that touch a window, by start."""
+        return [np.sort(np.concatenate([row.within(lo, hi) for row in of_part]), kind="stable") for of_part in rows]
 
     def _longest(self, inside: list[Array]) -> tuple[list[Array], bool]:
         """As many as a tile may have, the longest of all lanes."""
