@@ -309,14 +309,18 @@ OF_EVENTS: tuple[Callable[[random.Random, Events], Events], ...] = (
 
 
 def _odd_header(r: random.Random, document: dict[str, Any]) -> None:
-    key = r.choice([*[k for k in document if k != "traceEvents"], "deviceProperties", "distributedInfo", "lanewise", "baseTimeNanoseconds"])
+    key = r.choice(
+        [*[k for k in document if k != "traceEvents"], "deviceProperties", "distributedInfo", "lanewise", "baseTimeNanoseconds"]
+    )
     inner = document.get(key)
     if isinstance(inner, list) and inner and isinstance(inner[0], dict):
         inner = inner[0]
     if isinstance(inner, dict) and inner and r.random() < 0.7:
         inner[r.choice(sorted(inner))] = r.choice(ODD_VALUES)
     else:
-        document[key] = r.choice((*ODD_VALUES, {"unprofiled_step_us": {"median": r.choice(ODD_VALUES), "steps": r.choice(ODD_VALUES)}}))
+        document[key] = r.choice(
+            (*ODD_VALUES, {"unprofiled_step_us": {"median": r.choice(ODD_VALUES), "steps": r.choice(ODD_VALUES)}})
+        )
 
 
 def mutant(number: int, texts: dict[str, bytes]) -> tuple[str, bytes]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from builder import TraceBuilder, note_ids
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lanewise
+from builder import TraceBuilder, note_ids
 from lanewise.analyses.coverage import idle_ns, idle_window
 from lanewise.analyses.gpu_time import KINDS, device_times, gpu_op_times
 

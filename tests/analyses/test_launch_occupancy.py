@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from limit_traces import ADD, NVJET, Calls, shape
 
 from lanewise.analyses.occupancy import Launch, filled_ratio, launch_occupancies, total_blocks
+from limit_traces import ADD, NVJET, Calls, shape
 
 
 def _launch(header: dict[str, Any] | None = None, **how: Any) -> Launch:

@@ -8,9 +8,9 @@ import json
 from pathlib import Path
 
 import pytest
-from diffing import figure, labels, pair, repeats, shared_pair, side
 
 import lanewise
+from diffing import figure, labels, pair, repeats, shared_pair, side
 from lanewise.comparison.document import Pair
 from lanewise.comparison.figures import TraceSide
 from places import ROOT, SHARED

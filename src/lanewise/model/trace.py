@@ -226,7 +226,7 @@ class Trace:
         return tuple(name for name, there in found.items() if there)
 
     def _has_shapes(self) -> bool:
-        """Whether ops have input shapes; Inductor marks its own kernels' inputs in any recording, which shows no op's shapes."""
+        """Whether ops have input shapes; Inductor marks its own kernels' inputs in any recording, which says nothing of ops."""
         known = np.array([i is not None and i[0] is not None for i in self.inputs], dtype=np.bool_)
         rows = self.column("cpu_ops", "inputs")
         rows = rows >= 0 if not known.any() else (rows >= 0) & known[np.maximum(rows, 0)]

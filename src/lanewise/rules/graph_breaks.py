@@ -20,7 +20,9 @@ def _check(ctx: Context) -> Outcome:
     if not broken:
         return Clear()
     # Each part of a broken frame pays the wrapper; one of them would remain.
-    cheapest = {s: min((c for c in broken if c.step == s), key=lambda c: length(c.overhead)).event for s in {c.step for c in broken}}
+    cheapest = {
+        s: min((c for c in broken if c.step == s), key=lambda c: length(c.overhead)).event for s in {c.step for c in broken}
+    }
     gone = [c for c in broken if c.event != cheapest[c.step]]
     if not gone:
         return Clear()

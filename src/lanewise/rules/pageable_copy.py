@@ -22,7 +22,9 @@ _LOADER = re.compile(r"^enumerate\(DataLoader\)|DataLoader.*__next__")
 def _check(ctx: Context) -> Outcome:
     copies = ctx.copies
     back = ctx.trace.analysis(host_syncs).back  # copies back of round trips are host-sync's: they go altogether
-    large = copies.to_gpu & (copies.bytes > STAGED_BYTES) & (copies.call >= 0) & np.isin(copies.row, np.setdiff1d(ctx.rows, back))
+    large = (
+        copies.to_gpu & (copies.bytes > STAGED_BYTES) & (copies.call >= 0) & np.isin(copies.row, np.setdiff1d(ctx.rows, back))
+    )
     place, waits = copy_waits(ctx.trace)
     waited = np.zeros(len(copies.row), dtype=np.bool_)
     waited[place] = True
