@@ -29,35 +29,41 @@ def extra_lanes(ts: Array, end: Array, rank: Array) -> Array:
         rank: int (n,): which of two slices that cover the same time is outside: the lower one.
     """
     lane = np.zeros(len(ts), dtype=np.int32)
-    left = np.arange(len(ts))
+    order = np.lexsort((np.arange(len(ts)), rank, -end, ts))
+    left = order if _any_misfit(ts, end, rank) else order[:0]
     number = 0
     while len(left):
-        moved = _not_fitting(ts[left], end[left], rank[left])
-        left = left[moved]
+        left = left[_misfits(ts[left].tolist(), end[left].tolist())]
         number += 1
         lane[left] = number
     return lane
 
 
-def _not_fitting(ts: Array, end: Array, rank: Array) -> Array:
-    """bool (n,): those that cannot stay on one lane."""
-    out = np.zeros(len(ts), dtype=np.bool_)
-    while True:
-        stay = np.flatnonzero(~out)
-        moved = _outermost_misfits(ts[stay], end[stay], rank[stay])
-        if not len(moved):
-            return out
-        out[stay[moved]] = True
-
-
-def _outermost_misfits(ts: Array, end: Array, rank: Array) -> Array:
-    """Those of the lowest depth that has any. What they enclose may fit once they are gone, or not: that is seen afterwards."""
+def _any_misfit(ts: Array, end: Array, rank: Array) -> bool:
+    """Whether any two overlap without one enclosing the other; on most lanes none do."""
     tree = nest(np.arange(len(ts)), ts, end, np.zeros(len(ts), dtype=np.int32), rank)
     for level in tree.levels():
         events = np.sort(tree.events[level])
         # Instants hide nothing: any number of them may share a moment.
         events = events[end[events] > ts[events]]
-        moved = events[~fitting(ts[events], end[events])]
-        if len(moved):
-            return moved
-    return np.empty(0, dtype=np.int64)
+        if not fitting(ts[events], end[events]).all():
+            return True
+    return False
+
+
+def _misfits(ts: list[int], end: list[int]) -> list[int]:
+    """Places of those that do not fit into what is open when they start.
+
+    Which slices stay depends on each that stayed before, so this goes through them one by one: the lanes with such slices
+    only, half a second for a million.
+    """
+    open_ends: list[int] = []
+    out = []
+    for place, (begin, stop) in enumerate(zip(ts, end, strict=True)):
+        while open_ends and open_ends[-1] <= begin:
+            open_ends.pop()
+        if open_ends and stop > open_ends[-1]:
+            out.append(place)
+        else:
+            open_ends.append(stop)
+    return out
