@@ -179,7 +179,7 @@ def _quotes_removed(r: random.Random, text: bytes) -> bytes:
 
 def _gzip_damaged(r: random.Random, text: bytes) -> bytes:
     half = r.randrange(len(text))
-    data = gzip.compress(text[:half], 1) + gzip.compress(text[half:], 1)
+    data = gzip.compress(text[:half], 1, mtime=0) + gzip.compress(text[half:], 1, mtime=0)
     return r.choice((_flipped, _cut, _deleted, _doubled, _swapped, _blanked))(r, data)
 
 
@@ -355,6 +355,6 @@ def mutant(number: int, texts: dict[str, bytes]) -> tuple[str, bytes]:
             text = damage(r, text) if text else text
             done.append(damage.__name__)
     if r.random() < 0.1:
-        text = gzip.compress(text, 1)
+        text = gzip.compress(text, 1, mtime=0)
         done.append("gzip")
     return f"mutant {number}: {name}, {', '.join(d.strip('_') for d in done)}", text
