@@ -78,4 +78,6 @@ $(VENV)/.installed-dev: $(BIN)/python pyproject.toml constraints-dev.txt
 	@echo "Installing lanewise and its development tools into $(VENV) ..."
 	@$(PIP) -e '.[dev]'
 	@$(PIP) 'torch==$(TORCH)' || echo "No torch $(TORCH) for this Python: the tests that need torch are skipped." >&2
+	@if $(BIN)/python -c 'import torch' 2>/dev/null; then $(PIP) -e '.[frameworks]' \
+	  || echo "The training frameworks cannot be installed: their tests are skipped." >&2; fi
 	@touch $@ $(VENV)/.installed

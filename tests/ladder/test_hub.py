@@ -46,7 +46,8 @@ def write_kernel(folder: Path) -> Path:
 @pytest.mark.torch
 def test_a_kernel_folder_is_loaded_by_the_real_package(kernel_folder: Path) -> None:
     pytest.importorskip("torch")
-    pytest.importorskip("kernels")
+    if not hasattr(pytest.importorskip("kernels"), "get_local_kernel"):  # tests/kernels is importable by that name too
+        pytest.skip("kernels is not installed")
     function = KERNEL.load(str(kernel_folder))
     assert function.__name__ == "flash_attn_func"
     layer = HubKernel("x/y", 1, "layers.LigerGEGLUMLP").load(str(kernel_folder))
@@ -57,7 +58,8 @@ def test_a_kernel_folder_is_loaded_by_the_real_package(kernel_folder: Path) -> N
 
 @pytest.mark.torch
 def test_a_folder_without_a_kernel(tmp_path: Path) -> None:
-    pytest.importorskip("kernels")
+    if not hasattr(pytest.importorskip("kernels"), "get_local_kernel"):  # tests/kernels is importable by that name too
+        pytest.skip("kernels is not installed")
     with pytest.raises(KernelUnavailableError, match=str(tmp_path)):
         KERNEL.load(str(tmp_path))
 

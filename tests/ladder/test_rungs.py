@@ -125,7 +125,7 @@ def test_what_cannot_run_here_says_so_in_one_line(tmp_path: Path, name: str, fla
     assert not (tmp_path / "traces").exists()
 
 
-@pytest.mark.skipif(find_spec("kernels") is None, reason="kernels is not installed")
+@pytest.mark.skipif(getattr(find_spec("kernels"), "origin", None) is None, reason="kernels is not installed")
 @pytest.mark.parametrize(("name", "annotation"), [("03_kernels_mlp", "mlp_fwd"), ("04_d_kernels_attention", "attn_fwd")])
 def test_kernels_of_a_folder(tmp_path: Path, name: str, annotation: str) -> None:
     done = rung(tmp_path, name, "--kernel", str(write_kernel(tmp_path / "kernel")))
