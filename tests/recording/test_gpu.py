@@ -35,7 +35,9 @@ def test_every_launch_has_its_gpu_op(torch: Any, cuda: Any, tmp_path: Path) -> N
     found = health_of(rec.path)
     assert found.steps == 3
     assert found.events["kernel"] == found.launches == 6
-    assert notices(rec.recording) == ["estimate", "written", "step-time"]
+    # Steps of some microseconds end before their events are read: then only their mean is known.
+    assert notices(rec.recording)[:2] == ["estimate", "written"]
+    assert notices(rec.recording)[2:] in (["step-time"], ["step-time-mean"])
     device = trace_of(rec.path)["lanewise"]["device"]
     assert device["name"] == torch.cuda.get_device_name()
     assert device["driver"]
