@@ -26,7 +26,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "columns.md"
 _HEAD = """\
 # Columns and keys
 
-Made by `make docs` from `src/lanewise/model/schema.py` and `src/lanewise/report.py`; do not edit.
+Made by `make docs` from `src/lanewise/model/schema.py` and `src/lanewise/report/`; do not edit.
 
 ## Tables of a trace
 

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "lanewise"
 
 # Folders and modules from left to right. Those of one set may know one another.
 STAGES: tuple[frozenset[str], ...] = (
-    frozenset({"version", "translations", "errors", "units"}),
+    frozenset({"version", "translations", "errors", "units", "document"}),
     frozenset({"model"}),
     frozenset({"loading", "kernels", "work", "devices"}),
     frozenset({"analyses"}),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from msgspec import Struct, field
+
+from lanewise.document import Document
 
 __all__ = ["SCHEMA", "STATUSES", "Outcome", "Outcomes"]
 
@@ -35,7 +34,7 @@ class Outcome(Struct, frozen=True):
     reason: str | None = None
 
 
-class Outcomes(Struct, frozen=True):
+class Outcomes(Document, frozen=True):
     """All outcomes of one trace.
 
     Attributes:
@@ -59,8 +58,3 @@ class Outcomes(Struct, frozen=True):
     def failed(self, strict: bool = False) -> bool:
         """Whether an expectation is breached; when strict, also whether one could not be checked."""
         return bool(self.of("breached", *(["not-checked"] if strict else [])))
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as plain dicts and lists."""
-        result: dict[str, Any] = msgspec.to_builtins(self)
-        return result
