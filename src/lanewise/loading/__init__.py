@@ -14,8 +14,9 @@ from .header import base_time, devices_of, distributed_of
 from .inputs import sound_inputs
 from .reader import Document, Progress
 from .reading import read_once, survey
+from .selection import WindowAssembly, window_note
 from .source import Source, TraceSource
-from .window import Window, WindowAssembly, window_note
+from .window import Window
 
 __all__ = ["Progress", "TraceSource", "Window", "load"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .columns import ChunkColumns
 from .values import LARGEST_STREAM, MISSING, MOST_DEVICES
 
-__all__ = ["Assembly"]
+__all__ = ["Assembly", "not_stray"]
 
 Array = npt.NDArray[Any]
 Tables = dict[str, dict[str, Array]]
@@ -115,7 +115,7 @@ class Assembly:
         events = tables.get("events")
         if events is None:
             return tables
-        keep = _not_stray(events["ts"], events["dur"])
+        keep = not_stray(events["ts"], events["dur"])
         self.n_strays = len(keep) - int(keep.sum())
         order = np.flatnonzero(keep)
         order = order[np.argsort(events["ts"][order], kind="stable")].astype(np.int32)
@@ -135,8 +135,8 @@ def _joined(parts: dict[str, list[Array]], name: str) -> Array:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _not_stray(ts: Array, dur: Array) -> Array:
-    """Which events are not strays at timestamp 0."""
+def not_stray(ts: Array, dur: Array) -> Array:
+    """bool (n,): which events are not strays at timestamp 0."""
     zero = ts <= 0
     if not zero.any() or zero.all():
         return np.ones(len(ts), dtype=np.bool_)

@@ -8,9 +8,11 @@ from lanewise.errors import UsageError
 
 from .assembly import Assembly
 from .reader import Document, Progress, read_document, workers_for
+from .selection import Selection
 from .source import Source, TraceSource, open_source
+from .surveying import Survey
 from .texts import TEXTS
-from .window import Selection, Survey, Window
+from .window import Window
 from .workers import Workers
 
 __all__ = ["read_once", "survey"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,11 +13,11 @@ from msgspec import Raw, Struct
 
 from .columns import NO_TIME
 from .decoding import DECODE_ERRORS
+from .event_texts import EventTexts, Text
 from .exact import exact_ns
-from .framing import Framer, HeaderScan
 from .reader import Progress
-from .slicing import SliceResult, _event_texts, _opened_for_writing
 from .source import TraceSource, open_source
+from .writing import trace_file
 
 __all__ = ["Key", "rewrite"]
 
@@ -69,54 +68,17 @@ def rewrite(
         LoadError: the source cannot be read.
         OSError: the file cannot be written.
     """
-    path = Path(out)
-    partial = path.with_name(path.name + ".partial")
     done: Counter[Key] = Counter()
     moments = np.unique(np.array([key[2] for key in moved], dtype=np.int64))
-    try:
-        with open_source(source) as opened, _opened_for_writing(partial, path.suffix == ".gz") as stream:
-            stream.write(msgspec.json.encode(dict(header))[:-1] + (b",\n" if header else b"") + b'"traceEvents": [')
-            separator = b"\n"
-            for texts in _texts_of(opened, progress):
-                if texts:
-                    stream.write(separator + b",\n".join(_on_their_lanes(texts, moved, moments, done)))
-                    separator = b",\n"
-            for text in added:
-                stream.write(separator + text)
-                separator = b",\n"
-            stream.write(b"\n]}")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with open_source(source) as opened, trace_file(out, header) as write:
+        for texts in EventTexts(opened, progress).chunks():
+            write(_on_their_lanes(texts, moved, moments, done))
+        for text in added:
+            write([text])
     return sum(done.values())
 
 
-def _texts_of(source: Any, progress: Progress | None) -> Iterable[list[bytes | Raw]]:
-    """The texts of all events, chunk by chunk; damaged ones mended or left out, as a slice has them."""
-    blocks = source.blocks()
-    scan, buffer = HeaderScan(), b""
-    for block in blocks:
-        buffer += block
-        if scan.feed(buffer):
-            break
-    if scan.begin < 0:
-        return
-    unfinished = b""
-    whole: Any = None  # no window
-    counts = SliceResult(whole)
-    for chunk in Framer(buffer[scan.begin :], blocks, scan.begin).chunks():
-        if progress is not None:
-            progress(source.position, source.size)
-        wrapped = b"".join((b"[", unfinished, chunk.wrapped[1:])) if unfinished else chunk.wrapped
-        texts, unfinished, ended = _event_texts(wrapped, counts, last=chunk.last)
-        yield texts
-        if ended:
-            return
-
-
-def _on_their_lanes(
-    texts: list[bytes | Raw], moved: Mapping[Key, list[Any]], moments: Any, done: Counter[Key]
-) -> list[bytes | Raw]:
+def _on_their_lanes(texts: list[Text], moved: Mapping[Key, list[Any]], moments: Any, done: Counter[Key]) -> list[Text]:
     """The texts of a chunk; only those that start when one that moves does are looked at more closely."""
     if not moved:
         return texts
@@ -129,7 +91,7 @@ def _on_their_lanes(
     return texts
 
 
-def _moved(text: bytes | Raw, moved: Mapping[Key, list[Any]], done: Counter[Key]) -> bytes | Raw:
+def _moved(text: Text, moved: Mapping[Key, list[Any]], done: Counter[Key]) -> Text:
     """An event's text, on its other lane where it has one."""
     try:
         event = _place.decode(text)

@@ -6,13 +6,9 @@ events are copied as the text that they are. Only damaged events are rewritten.
 
 from __future__ import annotations
 
-import gzip
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,27 +18,25 @@ from msgspec import Raw, Struct
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES, canonical_category
 
 from .columns import NO_TIME, Numbering
-from .decoding import DECODE_ERRORS, end_by
+from .decoding import DECODE_ERRORS
+from .event_texts import EventTexts, Text
 from .exact import exact_ns
-from .framing import EVENT_START, Framer, HeaderScan
-from .mending import mended_texts
 from .reader import Progress
 from .reading import survey
-from .source import Source, TraceSource, open_source
+from .selection import Selection
+from .source import TraceSource, open_source
 from .values import floats, integers
-from .window import Selection, Window
+from .window import Window
+from .writing import trace_file
 
 __all__ = ["SliceResult", "slice_trace"]
 
 Array = npt.NDArray[Any]
-_Text = bytes | Raw
 
 _GPU_CODES = [CATEGORY_CODES[c] for c in GPU_CATEGORIES]
 _CALL_CODES = [CATEGORY_CODES[c] for c in ("cuda_runtime", "cuda_driver")]
 _GPU_ANNOTATION, _PROFILER = CATEGORY_CODES["gpu_user_annotation"], CATEGORY_CODES["Trace"]
 _FLOWS = frozenset("stf")
-# Text is about ten times as large as its gzip; level 4 takes a third of the time of level 9 and is 5 % larger.
-_GZIP_LEVEL = 4
 
 
 class _Args(Struct, gc=False):
@@ -62,7 +56,6 @@ class _Event(Struct, gc=False):
     args: _Args | None = None
 
 
-_texts = msgspec.json.Decoder(list[Raw])
 _events = msgspec.json.Decoder(list[_Event])
 _event = msgspec.json.Decoder(_Event)
 
@@ -127,14 +120,13 @@ def slice_trace(
     selection, document = survey(source, window, progress=progress, processes=processes)
     result = SliceResult(selection)
     header = {**document.header, "lanewiseSlice": _about(selection)}
-    path = Path(out)
-    partial = path.with_name(path.name + ".partial")
-    try:
-        with open_source(source) as opened, _opened_for_writing(partial, path.suffix == ".gz") as stream:
-            _write(stream, opened, header if not document.bare else None, result, progress)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with open_source(source) as opened, trace_file(out, None if document.bare else header) as write:
+        events = EventTexts(opened, progress)
+        for texts in events.chunks():
+            write(_chosen(texts, result))
+    result.mended, result.lost = events.mended, events.lost
+    whole = sum(1 for a in result._arrows.values() if a.starts and a.ends)
+    result.flows, result.open_flows = whole, len(result._arrows) - whole
     return result
 
 
@@ -147,120 +139,7 @@ def _about(selection: Selection) -> dict[str, Any]:
     }
 
 
-def _opened_for_writing(path: Path, compressed: bool) -> IO[bytes]:
-    if not compressed:
-        return path.open("wb")
-    stream: Any = gzip.GzipFile(path, "wb", compresslevel=_GZIP_LEVEL)
-    return stream
-
-
-def _write(
-    stream: IO[bytes], source: Source, header: dict[str, Any] | None, result: SliceResult, progress: Progress | None
-) -> None:
-    begin = b"[" if header is None else msgspec.json.encode(header)[:-1] + b',\n"traceEvents": ['
-    stream.write(begin)
-    separator = b"\n"
-    for texts in _kept_texts(source, result, progress):
-        if texts:
-            stream.write(separator + b",\n".join(texts))
-            separator = b",\n"
-    stream.write(b"\n]" if header is None else b"\n]}")
-    whole = sum(1 for a in result._arrows.values() if a.starts and a.ends)
-    result.flows, result.open_flows = whole, len(result._arrows) - whole
-
-
-def _kept_texts(source: Source, result: SliceResult, progress: Progress | None) -> Iterator[list[_Text]]:
-    """The texts of the events that belong to the window, chunk by chunk."""
-    blocks = source.blocks()
-    scan, buffer = HeaderScan(), b""
-    for block in blocks:
-        buffer += block
-        if scan.feed(buffer):
-            break
-    if scan.begin < 0:
-        return
-    unfinished = b""
-    for chunk in Framer(buffer[scan.begin :], blocks, scan.begin).chunks():
-        if progress is not None:
-            progress(source.position, source.size)
-        wrapped = b"".join((b"[", unfinished, chunk.wrapped[1:])) if unfinished else chunk.wrapped
-        texts, unfinished, ended = _event_texts(wrapped, result, last=chunk.last)
-        yield _chosen(texts, result)
-        if ended:
-            return
-
-
-def _event_texts(wrapped: bytes, result: SliceResult, *, last: bool) -> tuple[list[_Text], bytes, bool]:
-    """(texts of the events of a chunk, an unfinished one that goes on in the next chunk, whether the events ended)."""
-    if not _is_utf8(wrapped):
-        return _damaged_texts(wrapped[1:-1], result, last=last)
-    try:
-        return list(_texts.decode(wrapped)), b"", False
-    except DECODE_ERRORS as why:
-        close = end_by(why, wrapped, b"]")
-    if close is not None:
-        try:
-            return list(_texts.decode(wrapped[:close])), b"", True
-        except DECODE_ERRORS:
-            close = None
-    return _damaged_texts(wrapped[1:-1], result, last=last)
-
-
-def _damaged_texts(data: bytes, result: SliceResult, *, last: bool) -> tuple[list[_Text], bytes, bool]:
-    """The same for a chunk that is no sound JSON: piece by piece, mended where that helps."""
-    bounds = [0, *(m.end() for m in EVENT_START.finditer(data)), len(data)]
-    out: list[_Text] = []
-    for i, (begin, end) in enumerate(pairwise(bounds)):
-        piece = data[begin:end].strip(b" \t\r\n\0,")
-        final = i == len(bounds) - 2
-        text, ended = _sound_text(piece)
-        if text is None:
-            if final and not last:
-                return out, data[begin:end] + b",", False
-            text = _mended_text(piece)
-            if text is not None:
-                result.mended += 1
-            elif piece.strip(b"]}") and not (final and last):
-                result.lost += 1
-        if text is not None:
-            out.append(text)
-        if ended:
-            return out, b"", True
-    return out, b"", False
-
-
-def _is_utf8(text: bytes) -> bool:
-    """Whether all of it is UTF-8: what is only skipped, the decoder does not look at."""
-    try:
-        return text.isascii() or bool(text.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
-
-
-def _sound_text(piece: bytes) -> tuple[bytes | None, bool]:
-    """(the text of the event that a piece is or begins with, whether the end of the events follows it)."""
-    if not _is_utf8(piece):
-        return None, False
-    try:
-        msgspec.json.decode(piece, type=dict[str, Raw])
-    except DECODE_ERRORS as why:
-        end = end_by(why, piece)
-    else:
-        return piece, False
-    if end is None:
-        return None, piece[:1] == b"]"
-    return piece[:end], piece[end:].lstrip(b" \t\r\n\0,")[:1] == b"]"
-
-
-def _mended_text(piece: bytes) -> bytes | None:
-    for mended, _ in mended_texts(piece):
-        text, _ = _sound_text(mended.strip())
-        if text is not None:
-            return text
-    return None
-
-
-def _chosen(texts: list[_Text], result: SliceResult) -> list[_Text]:
+def _chosen(texts: list[Text], result: SliceResult) -> list[Text]:
     """Those of a chunk's events that belong to the window."""
     if not texts:
         return []
@@ -281,14 +160,14 @@ def _chosen(texts: list[_Text], result: SliceResult) -> list[_Text]:
     return out
 
 
-def _decoded(texts: list[_Text]) -> list[_Event]:
+def _decoded(texts: list[Text]) -> list[_Event]:
     try:
         return _events.decode(b"[" + b",".join(texts) + b"]")
     except DECODE_ERRORS:
         return [_decoded_one(t) for t in texts]
 
 
-def _decoded_one(text: _Text) -> _Event:
+def _decoded_one(text: Text) -> _Event:
     """An event whose fields have unusual types decides by those that it can be judged by."""
     try:
         return _event.decode(text)
@@ -338,7 +217,7 @@ def _category(event: _Event) -> str | None:
     return "cpu_op" if event.pid == "CPU functions" else None
 
 
-def _arrow(event: _Event, text: _Text, result: SliceResult) -> list[bytes]:
+def _arrow(event: _Event, text: Text, result: SliceResult) -> list[bytes]:
     """The texts that can be written now that another end of an arrow has come."""
     arrow = result._arrows.setdefault((event.cat, event.id), _Arrow())
     if event.ph == "s":
