@@ -180,10 +180,10 @@ def _plain(ns: float | None) -> float | None:
     return None if ns is None else float(ns)
 
 
-def evidence_of(trace: Trace, events: Any) -> list[Evidence]:
-    """Events as evidence rows."""
+def evidence_of(trace: Trace, events: Any, most: int | None = _MOST_EVIDENCE) -> list[Evidence]:
+    """Events as evidence rows, the first `most` of them."""
     rows = []
-    for event in list(events)[:_MOST_EVIDENCE]:
+    for event in list(events)[:most]:
         lane = trace.lanes[trace.lane[event]]
         rows.append(
             Evidence(

@@ -1,5 +1,5 @@
 // Opens reports in a headless browser and says what happened there. Jobs come as JSON on standard input, results go out as JSON.
-// Each job: {file or url, lang, theme, search, width, after, shots: [{path, script}], basic}
+// Each job: {file or url, lang, theme, search, width, after, shots: [{path, script}], basic}; with diff, of a comparison.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
@@ -29,6 +29,7 @@ async function run(job) {
     result.frames = await page.evaluate(moving);
     if (job.search) result.search = await search(page, job.search);
   }
+  if (job.diff) Object.assign(result, await comparison(page, job));
   if (job.after) result.after = await page.evaluate(job.after);
   for (const shot of job.shots ?? []) {
     if (shot.script) await page.evaluate(shot.script);
@@ -47,7 +48,7 @@ function look() {
     lang: document.documentElement.lang, title: document.title, verdict: text("h1"), ground: body.backgroundColor,
     sections: [...document.querySelectorAll("section")].map((s) => s.id), images: document.images.length,
     scripts: document.scripts.length, slices: globalThis.lanewise.slices, environment: text("#environment"),
-    findings: document.querySelectorAll(".finding").length, pwned: globalThis.pwned ?? null, text: document.body.innerText.length,
+    findings: document.querySelectorAll(".finding").length, pwned: globalThis.pwned ?? null, text: document.querySelector("main").textContent,
     unnamed: [...document.querySelectorAll("button, input, select, canvas")].filter((e) =>
       !(e.textContent.trim() || e.getAttribute("aria-label") || e.title)).length,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -75,6 +76,51 @@ async function eachFinding() {
     out.push({ id: card.dataset.rule, rows, highlighted: slices.map((s) => probe.name(s)), inView, chip: document.querySelector(".chip").textContent });
   }
   return out;
+}
+
+/** A comparison: each change shown, the keys, drawing, a search, a selected slice. */
+async function comparison(page, job) {
+  const out = { changes: await page.evaluate(eachChange), keys: {} };
+  await page.evaluate(() => { document.activeElement?.blur(); });
+  await page.keyboard.press("Escape");
+  for (const [name, key] of [["reset", "1"], ["in", "w"], ["right", "d"], ["next", "]"], ["previous", "["], ["all", "0"]]) {
+    await page.keyboard.press(key);
+    out.keys[name] = await page.evaluate(() => ({ windows: lanewise.windows, steps: lanewise.steps }));
+  }
+  out.frames = await page.evaluate(movingBoth);
+  out.panel = await page.evaluate(() => { const [, kernel] = lanewise.kernels; lanewise.select(1, Math.max(kernel, 0)); return document.querySelector(".panel").textContent; });
+  if (job.search) {
+    await page.fill("#search", job.search);
+    out.search = await page.evaluate(() => ({ hits: lanewise.hits }));
+    await page.press("#search", "Escape");
+    out.search.cleared = await page.evaluate(() => lanewise.hits);
+  }
+  return out;
+}
+
+async function eachChange() {
+  const settled = () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const out = [];
+  for (const card of document.querySelectorAll(".change")) {
+    card.open = true;
+    card.querySelector(".show")?.click();
+    await settled();
+    const { highlighted, starts, windows } = globalThis.lanewise;
+    out.push({ highlighted, starts, windows, chip: document.querySelector(".chip").textContent });
+  }
+  return out;
+}
+
+async function movingBoth() {
+  const probe = globalThis.lanewise;
+  const [begin, end] = probe.windows[0];
+  probe.frames.length = 0;
+  for (let i = 0; i < 40; i++) {
+    const by = (end - begin) * (i % 2 ? 0.01 : -0.01);
+    probe.show(begin + by, end + by);
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+  return { all: [...probe.frames].sort((a, b) => a - b)[probe.frames.length >> 1] };
 }
 
 /** What keys do. */

@@ -69,8 +69,32 @@ export interface Payload {
   texts: Record<string, Record<string, string>>; classes: string[];
 }
 
+/** One of the traces of a comparison. */
+export interface DiffSide {
+  name: string; step: number | null; reports: Payload["reports"]; timeline: Timeline; kernels: Payload["kernels"];
+}
+/** Cells of a row, the last of which says how the new trace differs: `less`, `more`, or anything else. */
+export interface DiffTable { title: string; heads: string[]; rows: string[][]; note: string }
+export interface DiffGroup {
+  title: string; numbers: string; call: string; place: string | null; times: number;
+  /** Count, label, recorded name and op. */
+  base: [string, string, string, string][]; new: [string, string, string, string][];
+}
+export interface DiffFinding { id: string; text: string; title: string; tone: "good" | "bad" | ""; side: number }
+export interface DiffPair {
+  new: number; headline: string; points: string[]; tiles: string[][]; conditions: [string, boolean][];
+  compile: { title: string; text: string; facts: string[]; layers: DiffTable | null } | null;
+  groups: DiffGroup[]; same: string; findings: DiffFinding[]; perhaps: string; tables: DiffTable[]; needed: string[];
+}
+export interface Diff { generator: string; anyway: boolean; many: DiffTable | null; pairs: DiffPair[] }
+export interface DiffPayload {
+  lang: Lang; texts: Payload["texts"]; classes: string[]; sides: DiffSide[]; diffs: Record<string, Diff>;
+  /** For each pair and change, groups first: places in the `evidence` of both timelines, -1 for none. */
+  proofs: [number, number][][];
+}
+
 /** Unpack base64 text of zlib-compressed JSON. */
-export async function unpack(text: string): Promise<Payload> {
+export async function unpack(text: string): Promise<Payload | DiffPayload> {
   const binary = atob(text.trim());
   const bytes = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);

@@ -25,9 +25,9 @@ export function details(state: State, model: Model, view: TimelineView, slice: n
   rows.push([t("lane"), lane.kind === "gpu" ? t("lane-gpu", { device: lane.part.device ?? 0, stream: lane.part.stream ?? 0 }) : lane.part.label]);
   if (lane.kind === "gpu") rows.push(...gpuRows(state, model, view, slice));
   else rows.push(...startedRows(state, model, view, slice));
-  const findings = state.payload.timeline.evidence.flatMap((slices, i) => (slices.includes(slice) ? [i] : []));
-  if (findings.length) {
-    rows.push([t("evidence-of"), h("span", {}, ...findings.map((i) => button(state.report.findings[i].title, () => view.showFinding(i))))]);
+  const proofs = view.proofs.flatMap((proof, i) => (proof.slices.includes(slice) ? [i] : []));
+  if (proofs.length) {
+    rows.push([t("evidence-of"), h("span", {}, ...proofs.map((i) => button(view.proofs[i].title(), () => view.showProof(i))))]);
   }
   return h("div", { class: "details" },
     h("h3", {}, words?.label ?? name),

@@ -8,11 +8,11 @@ export const GUTTER = 172, ROW = 17, RULER = 26, MARKS = 18, GAP = 7;
 const MOST_SEARCHED = 4000;
 
 export interface Scene {
-  begin: number; end: number; scroll: number; width: number; height: number; selected: number; hover: number;
+  begin: number; end: number; origin: number; scroll: number; width: number; height: number; selected: number; hover: number;
   /** Slices that stand out, the others are dimmed; null where nothing stands out. */
   bright: Set<number> | null;
   marks: { time: number; number: number; good: boolean; on: boolean }[];
-  range: [number, number] | null;
+  range: [number, number] | null; lines: { time: number; label: string }[];
   label: (slice: number) => string; laneLabel: (lane: Lane) => [string, string];
 }
 
@@ -70,6 +70,7 @@ export class Painter {
     this.ruler(scene);
     this.marks(scene);
     this.range(scene);
+    this.lines(scene);
   }
 
   private x(scene: Scene, time: number): number {
@@ -271,8 +272,8 @@ export class Painter {
     const power = 10 ** Math.floor(Math.log10(raw));
     const tick = power * ([1, 2, 5, 10].find((k) => k * power >= raw) ?? 10);
     g.fillStyle = colours.soft;
-    for (let t = Math.ceil(scene.begin / tick) * tick; t <= scene.end; t += tick) {
-      const x = this.x(scene, t);
+    for (let t = Math.ceil((scene.begin - scene.origin) / tick) * tick; t <= scene.end - scene.origin; t += tick) {
+      const x = this.x(scene, t + scene.origin);
       g.fillRect(Math.round(x), RULER - 7, 1, 7);
       g.fillText(axisTime(t, tick), x + 4, RULER / 2 - 1);
     }
@@ -303,6 +304,26 @@ export class Painter {
     }
     g.textAlign = "left";
     g.font = `11px ${colours.font}`;
+  }
+
+  private lines(scene: Scene): void {
+    const { g, colours } = this;
+    g.fillStyle = g.strokeStyle = colours.accent;
+    g.lineWidth = 1;
+    for (const { time, label } of scene.lines) {
+      const x = this.x(scene, time);
+      if (x < GUTTER || x > scene.width) continue;
+      g.setLineDash([4, 3]);
+      g.beginPath();
+      g.moveTo(x, RULER + MARKS);
+      g.lineTo(x, scene.height);
+      g.stroke();
+      g.setLineDash([]);
+      const right = x + 8 + g.measureText(label).width < scene.width;
+      g.textAlign = right ? "left" : "right";
+      g.fillText(label, right ? x + 5 : x - 5, scene.height - 9);
+    }
+    g.textAlign = "left";
   }
 
   private range(scene: Scene): void {

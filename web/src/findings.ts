@@ -10,7 +10,7 @@ export function findings(state: State, view: TimelineView, toTimeline: () => voi
   const t = state.t.bind(state);
   const all = state.report.findings;
   const show = (i: number, slice = -1) => {
-    view.showFinding(i);
+    view.showProof(i);
     if (slice >= 0) view.select(slice, true);
     toTimeline();
   };

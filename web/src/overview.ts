@@ -56,7 +56,8 @@ export function paintStrip(model: Model, g: CanvasRenderingContext2D, width: num
 
 export function paintWindow(g: CanvasRenderingContext2D, width: number, begin: number, end: number, span: number, c: Palette): void {
   const pixels = width - GUTTER;
-  const left = GUTTER + Math.max(begin / span, 0) * pixels, right = GUTTER + Math.min(end / span, 1) * pixels;
+  const inside = (time: number) => GUTTER + Math.min(Math.max(time / span, 0), 1) * pixels;
+  const left = inside(begin), right = inside(end);
   g.globalAlpha = 0.62;
   g.fillStyle = c.ground;
   g.fillRect(GUTTER, 0, left - GUTTER, STRIP);

@@ -1,8 +1,8 @@
-// The timeline: what is shown, selected and searched, and how keys and mouse change it.
+// The timeline: what is shown, selected and searched. Keys and the mouse are in controls.ts.
 
+import { listen } from "./controls";
 import { h } from "./dom";
 import { contentHeight, GUTTER, MARKS, Painter, places, ROW, RULER, type Scene } from "./draw";
-import { duration } from "./format";
 import type { Model } from "./model";
 import { paintStrip, paintWindow, STRIP } from "./overview";
 import { palette, type Palette } from "./palette";
@@ -12,26 +12,36 @@ const LEAST_SPAN = 200, MOST_HEIGHT = 560, LEAST_HEIGHT = 180;
 
 export interface Listener {
   selected(slice: number): void;
-  finding(number: number): void;
+  proof(number: number): void;
   moved(full: boolean): void;
 }
 
+/** What is marked on the timeline: the evidence of a finding, or of a change. */
+export interface Proof { slices: number[]; good: boolean; title: () => string }
+
 export class TimelineView {
-  begin: number; end: number; scroll = 0; selected = -1; finding = -1; hits: number[] = []; hit = -1;
+  begin: number; end: number; scroll = 0; selected = -1; proof = -1; hits: number[] = []; hit = -1;
+  /** What the axis calls zero. */
+  origin = 0;
+  /** Moments that are pointed out, with what they are. */
+  lines: { time: number; label: string }[] = [];
+  /** Another timeline that shows the same stretch, each counted from its own origin. */
+  peer: TimelineView | null = null;
+  range: [number, number] | null = null; hover = -1; mouse = -1; width = 0;
   readonly element: HTMLElement;
   readonly frames: number[] = [];
-  private readonly canvas = h("canvas", { class: "lanes", tabindex: "0", role: "application" });
-  private readonly strip = h("canvas", { class: "strip", tabindex: "-1", role: "img" });
-  private readonly tip = h("div", { class: "tip", "aria-hidden": "true", hidden: true });
-  private hover = -1; private range: [number, number] | null = null; private bright: Set<number> | null = null;
+  readonly canvas = h("canvas", { class: "lanes", tabindex: "0", role: "application" });
+  readonly strip = h("canvas", { class: "strip", tabindex: "-1", role: "img" });
+  readonly tip = h("div", { class: "tip", "aria-hidden": "true", hidden: true });
+  private bright: Set<number> | null = null;
   private painter: Painter | null = null; private colours!: Palette; private stripImage: HTMLCanvasElement | null = null;
-  private queued = false; private mouse = -1; private width = 0; private height = 0; private moving = 0;
+  private queued = false; private height = 0; private moving = 0;
 
-  constructor(readonly model: Model, readonly state: State, private readonly listener: Listener) {
+  constructor(readonly model: Model, readonly state: State, readonly listener: Listener, public proofs: Proof[], private readonly most = MOST_HEIGHT) {
     [this.begin, this.end] = model.payload.timeline.view;
     if (this.end <= this.begin) [this.begin, this.end] = [0, model.span];
     this.element = h("div", { class: "canvases" }, this.strip, this.canvas, this.tip);
-    this.listen();
+    listen(this);
     new ResizeObserver(() => this.resize()).observe(this.element);
   }
 
@@ -41,7 +51,7 @@ export class TimelineView {
     if (!this.width) return;
     this.colours = palette(this.element, this.state.payload.classes.length);
     const wanted = contentHeight(this.model) + RULER + MARKS;
-    this.height = Math.max(LEAST_HEIGHT, Math.min(MOST_HEIGHT, wanted));
+    this.height = Math.max(Math.min(LEAST_HEIGHT, wanted), Math.min(this.most, wanted));
     const g = size(this.canvas, this.width, this.height);
     this.painter = new Painter(this.model, g, this.colours);
     this.stripImage = document.createElement("canvas");
@@ -80,8 +90,8 @@ export class TimelineView {
 
   private scene(): Scene {
     return {
-      begin: this.begin, end: this.end, scroll: this.scroll, width: this.width, height: this.height, selected: this.selected,
-      hover: this.hover, bright: this.bright, range: this.range, marks: this.marks(),
+      begin: this.begin, end: this.end, origin: this.origin, scroll: this.scroll, width: this.width, height: this.height,
+      selected: this.selected, hover: this.hover, bright: this.bright, range: this.range, marks: this.marks(), lines: this.lines,
       label: (slice) => this.label(slice),
       laneLabel: (lane) => {
         const { part } = lane;
@@ -99,19 +109,23 @@ export class TimelineView {
     return kind === "gpu" ? this.state.kernel(name)?.label ?? name : name.replace(/^nn\.Module: /, "");
   }
 
-  private marks(): Scene["marks"] {
-    return this.state.payload.timeline.evidence.flatMap((slices, i) => {
-      const good = this.state.report.findings[i]?.good ?? false;
-      return slices.filter((s) => s >= 0).map((s) => ({ time: this.model.start[s], number: i + 1, good, on: i === this.finding }));
-    });
+  marks(): Scene["marks"] {
+    return this.proofs.flatMap(({ slices, good }, i) =>
+      slices.filter((s) => s >= 0).map((s) => ({ time: this.model.start[s], number: i + 1, good, on: i === this.proof })));
   }
 
   // ---- moving
+  /** How far one can go: a little beyond the trace, or beyond the longer of two. */
+  private limits(margin = 0.02): [number, number] {
+    const own = (v: TimelineView): [number, number] => [-margin * v.model.span - v.origin, (1 + margin) * v.model.span - v.origin];
+    const all = [own(this), ...(this.peer ? [own(this.peer)] : [])];
+    return [Math.min(...all.map((x) => x[0])) + this.origin, Math.max(...all.map((x) => x[1])) + this.origin];
+  }
+
   show(begin: number, end: number, animated = true): void {
-    const span = Math.min(Math.max(end - begin, LEAST_SPAN), this.model.span * 1.04);
-    const middle = (begin + end) / 2;
-    const low = -0.02 * this.model.span, high = this.model.span * 1.02 - span;
-    const from = Math.min(Math.max(middle - span / 2, low), Math.max(high, low));
+    const [low, high] = this.limits();
+    const span = Math.min(Math.max(end - begin, LEAST_SPAN), high - low);
+    const from = Math.min(Math.max((begin + end) / 2 - span / 2, low), high - span);
     this.go(from, from + span, animated && !matchMedia("(prefers-reduced-motion: reduce)").matches);
   }
 
@@ -126,15 +140,25 @@ export class TimelineView {
       this.begin = b0 + (begin - b0) * eased;
       this.end = e0 + (end - e0) * eased;
       this.draw();
+      this.peer?.follow(this.begin - this.origin, this.end - this.origin);
       if (part < 1) requestAnimationFrame(step);
-      else this.listener.moved(this.model.isFull(this.begin, this.end));
+      else for (const view of [this, this.peer]) view?.listener.moved(view.model.isFull(view.begin, view.end));
     };
     step();
   }
 
+  /** Show what the peer shows, counted from the origin. */
+  private follow(begin: number, end: number): void {
+    this.moving++;
+    this.begin = begin + this.origin;
+    this.end = end + this.origin;
+    this.draw();
+  }
+
   zoom(factor: number, at = (this.begin + this.end) / 2): void {
     const span = this.end - this.begin;
-    const next = Math.min(Math.max(span * factor, LEAST_SPAN), this.model.span * 1.04);
+    const [low, high] = this.limits();
+    const next = Math.min(Math.max(span * factor, LEAST_SPAN), high - low);
     const share = (at - this.begin) / span;
     this.show(at - share * next, at + (1 - share) * next, false);
   }
@@ -148,15 +172,15 @@ export class TimelineView {
     const { steps } = this.model.payload.timeline;
     if (!steps.length) return;
     const middle = (this.begin + this.end) / 2;
-    let at = steps.findIndex((s) => middle < s.gpu_end);
-    if (at < 0) at = steps.length - 1;
+    let at = steps.findIndex((s) => s.start <= middle && middle < s.end);
+    if (at < 0) at = Math.max(steps.findIndex((s) => s.start > middle) - 1, 0);
     const step = steps[Math.min(Math.max(at + by, 0), steps.length - 1)];
     const pad = (step.gpu_end - step.start) / 50;
     this.show(step.start - pad, step.gpu_end + pad);
   }
 
   reset(): void { this.show(...this.model.payload.timeline.view); }
-  all(): void { this.show(0, this.model.span); }
+  all(): void { this.show(...this.limits(0)); }
 
   // ---- selecting
   select(slice: number, bring = false): void {
@@ -168,8 +192,6 @@ export class TimelineView {
 
   /** Bring a slice into view: its lane opened and scrolled to, and so much time around it that it can be read. */
   bring(slice: number): void {
-    const lane = this.model.lane(slice);
-    if (!lane.open && this.model.row[slice] > 0) { lane.open = true; this.resize(); }
     this.reveal(slice);
     const length = Math.max(this.model.duration(slice), 1000);
     const span = this.end - this.begin;
@@ -181,44 +203,43 @@ export class TimelineView {
   }
 
   private reveal(slice: number): void {
-    const place = places(this.model).find((p) => p.lane === this.model.lane(slice));
+    const lane = this.model.lane(slice);
+    if (!lane.open && this.model.row[slice] > 0) { lane.open = true; this.resize(); }
+    const place = places(this.model).find((p) => p.lane === lane);
     if (!place) return;
-    const y = place.top + (place.lane.open ? this.model.row[slice] * ROW : 0);
+    const y = place.top + (lane.open ? this.model.row[slice] * ROW : 0);
     const room = this.height - RULER - MARKS;
     if (y < this.scroll || y + ROW > this.scroll + room) this.scrollTo(y - room / 3);
   }
 
-  private scrollTo(y: number): void {
+  scrollTo(y: number): void {
     const most = contentHeight(this.model) + RULER + MARKS - this.height;
     this.scroll = Math.min(Math.max(y, 0), Math.max(most, 0));
   }
 
-  /** Bring the evidence of a finding into view and let it stand out; -1 clears. */
-  showFinding(number: number): void {
-    this.finding = number;
-    const slices = number < 0 ? [] : this.state.payload.timeline.evidence[number].filter((s) => s >= 0);
-    this.showSlices(slices);
-    this.listener.finding(number);
+  /** Let the evidence of a finding or change stand out and bring it into view; -1 clears. */
+  showProof(number: number): void {
+    const slices = this.brighten(number);
+    if (slices.length) this.show(...this.extent(slices));
+    this.listener.proof(number);
   }
 
-  showSlices(slices: number[]): void {
+  /** The same where the view is moved by others. */
+  brighten(number: number): number[] {
+    this.proof = number;
+    const slices = (this.proofs[number]?.slices ?? []).filter((s) => s >= 0);
     this.bright = slices.length ? new Set(slices) : null;
     this.range = null;
     this.hits = [];
     this.selected = -1;
     this.listener.selected(-1);
-    if (slices.length) {
-      const first = slices[0];
-      const lane = this.model.lane(first);
-      if (!lane.open && this.model.row[first] > 0) { lane.open = true; this.resize(); }
-      this.reveal(first);
-      this.fit(slices);
-    }
+    if (slices.length) this.reveal(slices[0]);
     this.redraw();
+    return slices;
   }
 
-  /** All of the evidence where it can be told apart, else the stretch around the most telling event. */
-  private fit(slices: number[]): void {
+  /** The stretch that shows all of some slices where they can be told apart, else what is around the first. */
+  extent(slices: number[]): [number, number] {
     const { model } = this;
     const begin = Math.min(...slices.map((s) => model.start[s])), end = Math.max(...slices.map((s) => model.end[s]));
     const [from, to] = [model.start[slices[0]], model.end[slices[0]]];
@@ -226,7 +247,7 @@ export class TimelineView {
     const visible = length / (end - begin) > 0.004;
     const [b, e] = visible ? [begin, end] : [from - length * 8, to + length * 8];
     const pad = (e - b) * 0.08;
-    this.show(b - pad, e + pad);
+    return [b - pad, e + pad];
   }
 
   get highlighted(): number[] { return this.bright ? [...this.bright] : []; }
@@ -236,8 +257,10 @@ export class TimelineView {
     const wanted = text.trim().toLowerCase();
     this.hits = [];
     this.hit = -1;
-    this.finding = -1;
-    this.listener.finding(-1);
+    if (this.proof >= 0) {
+      this.proof = -1;
+      this.listener.proof(-1);
+    }
     if (wanted) {
       const match = this.model.strings.map((name) => {
         const words = this.state.kernel(name);
@@ -261,12 +284,8 @@ export class TimelineView {
   }
 
   clear(): void {
-    this.bright = null;
-    this.range = null;
-    this.hits = [];
-    this.finding = -1;
-    this.listener.finding(-1);
-    this.select(-1);
+    this.brighten(-1);
+    this.listener.proof(-1);
   }
 
   /** The next slice of the selected one's row. */
@@ -284,12 +303,17 @@ export class TimelineView {
     this.show(this.model.start[this.selected] - length * 0.2, this.model.end[this.selected] + length * 0.2);
   }
 
-  // ---- mouse
-  private time(x: number): number {
+  nextProof(by: number): void {
+    const n = this.proofs.length;
+    if (n) this.showProof((this.proof + by + (this.proof < 0 && by < 0 ? 1 : 0) + n) % n);
+  }
+
+  // ---- places on the screen
+  time(x: number): number {
     return this.begin + ((x - GUTTER) / (this.width - GUTTER)) * (this.end - this.begin);
   }
 
-  private sliceAt(x: number, y: number): number {
+  sliceAt(x: number, y: number): number {
     if (x < GUTTER || y < RULER + MARKS) return -1;
     const depth = y - RULER - MARKS + this.scroll;
     const place = places(this.model).find((p) => depth >= p.top && depth < p.top + p.height);
@@ -298,125 +322,8 @@ export class TimelineView {
     return row ? this.model.at(row, this.time(x), (this.end - this.begin) / (this.width - GUTTER)) : -1;
   }
 
-  private listen(): void {
-    const { canvas, strip } = this;
-    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
-    canvas.addEventListener("pointerdown", (e) => this.press(e));
-    canvas.addEventListener("pointermove", (e) => this.point(e));
-    canvas.addEventListener("pointerleave", () => { this.hover = this.mouse = -1; this.tip.hidden = true; this.redraw(); });
-    const move = (e: PointerEvent) => {
-      const middle = ((e.offsetX - GUTTER) / (this.width - GUTTER)) * this.model.span;
-      const half = (this.end - this.begin) / 2;
-      this.show(middle - half, middle + half, false);
-    };
-    strip.addEventListener("pointerdown", (e) => { strip.setPointerCapture(e.pointerId); move(e); });
-    strip.addEventListener("pointermove", (e) => { if (e.buttons) move(e); });
-    strip.addEventListener("dblclick", () => this.all());
-  }
-
-  private wheel(e: WheelEvent): void {
-    if (e.ctrlKey || e.metaKey) {
-      e.preventDefault();
-      return this.zoom(Math.exp(e.deltaY * 0.002), this.time(e.offsetX));
-    }
-    const sideways = e.shiftKey ? e.deltaY : e.deltaX;
-    if (Math.abs(sideways) > Math.abs(e.shiftKey ? 0 : e.deltaY)) {
-      e.preventDefault();
-      return this.pan(sideways / (this.width - GUTTER));
-    }
-    const before = this.scroll;
-    this.scrollTo(this.scroll + e.deltaY);
-    if (this.scroll !== before) e.preventDefault();
-    this.redraw();
-  }
-
-  private press(e: PointerEvent): void {
-    const { canvas } = this;
-    canvas.focus({ preventScroll: true });
-    const [x0, y0, begin, end, scroll] = [e.offsetX, e.offsetY, this.begin, this.end, this.scroll];
-    const panning = e.shiftKey || e.button === 1;
-    let moved = false;
-    canvas.setPointerCapture(e.pointerId);
-    const drag = (m: PointerEvent) => {
-      if (!moved && Math.abs(m.offsetX - x0) < 4 && Math.abs(m.offsetY - y0) < 4) return;
-      moved = true;
-      if (panning) {
-        const by = ((m.offsetX - x0) / (this.width - GUTTER)) * (end - begin);
-        this.scrollTo(scroll - (m.offsetY - y0));
-        return this.show(begin - by, end - by, false);
-      }
-      const times = [this.time(x0), this.time(m.offsetX)].sort((a, b) => a - b);
-      this.range = [times[0], times[1]];
-      this.redraw();
-    };
-    const done = (m: PointerEvent) => {
-      canvas.removeEventListener("pointermove", drag);
-      if (moved) return;
-      this.range = null;
-      this.click(m.offsetX, m.offsetY);
-    };
-    canvas.addEventListener("pointermove", drag);
-    canvas.addEventListener("pointerup", done, { once: true });
-  }
-
-  private click(x: number, y: number): void {
-    if (y >= RULER && y < RULER + MARKS) return this.clickMark(x);
-    if (x < GUTTER) {
-      const depth = y - RULER - MARKS + this.scroll;
-      const place = places(this.model).find((p) => depth >= p.top && depth < p.top + p.height);
-      if (place && place.lane.rows.length > 1) { place.lane.open = !place.lane.open; this.scrollTo(this.scroll); this.resize(); }
-      return;
-    }
-    this.select(this.sliceAt(x, y));
-  }
-
-  private clickMark(x: number): void {
-    const near = (this.end - this.begin) / (this.width - GUTTER) * 9;
-    const mark = this.marks().find((m) => Math.abs(m.time - this.time(x)) < near);
-    if (mark) this.showFinding(mark.number - 1);
-  }
-
-  private point(e: PointerEvent): void {
-    this.mouse = e.offsetX;
-    if (e.buttons) return;
-    const slice = this.sliceAt(e.offsetX, e.offsetY);
-    this.canvas.style.cursor = slice >= 0 || e.offsetX < GUTTER ? "pointer" : "default";
-    this.tip.hidden = slice < 0;
-    if (slice >= 0) {
-      this.tip.replaceChildren(h("b", {}, this.label(slice)), h("span", {}, duration(this.model.duration(slice))));
-      const left = Math.min(e.offsetX + 14, this.width - this.tip.offsetWidth - 8);
-      this.tip.style.transform = `translate(${left}px, ${e.offsetY + STRIP + 20}px)`;
-    }
-    if (slice !== this.hover) { this.hover = slice; this.redraw(); }
-  }
-
-  /** Whether a key was one of the timeline's. */
-  key(e: KeyboardEvent): boolean {
-    if (e.ctrlKey || e.metaKey || e.altKey) return false;
-    const keys: Record<string, () => void> = {
-      w: () => this.zoom(0.7, this.pointer()), s: () => this.zoom(1 / 0.7, this.pointer()),
-      a: () => this.pan(-0.15), d: () => this.pan(0.15), f: () => this.focus(), ".": () => this.along(1), ",": () => this.along(-1),
-      "]": () => this.step(1), "[": () => this.step(-1), "1": () => this.reset(), "0": () => this.all(), escape: () => this.clear(),
-      n: () => this.nextFinding(1), p: () => this.nextFinding(-1),
-    };
-    const arrows: Record<string, () => void> = {
-      arrowleft: keys.a, arrowright: keys.d, "+": keys.w, "-": keys.s, enter: keys.f,
-      arrowup: () => { this.scrollTo(this.scroll - ROW * 2); this.redraw(); },
-      arrowdown: () => { this.scrollTo(this.scroll + ROW * 2); this.redraw(); },
-    };
-    const key = e.key.toLowerCase();
-    const act = keys[key] ?? (document.activeElement === this.canvas ? arrows[key] : undefined);
-    act?.();
-    return act !== undefined;
-  }
-
-  private nextFinding(by: number): void {
-    const n = this.state.report.findings.length;
-    if (n) this.showFinding((this.finding + by + (this.finding < 0 && by < 0 ? 1 : 0) + n) % n);
-  }
-
   /** Where zooming holds on: the time under the mouse, else the middle. */
-  private pointer(): number {
+  pointer(): number {
     return this.mouse > GUTTER ? this.time(this.mouse) : (this.begin + this.end) / 2;
   }
 }

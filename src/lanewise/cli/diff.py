@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -11,19 +11,19 @@ import click
 from lanewise.cli import options
 
 if TYPE_CHECKING:
-    from lanewise.comparison import Comparison
+    from lanewise.comparison import Comparison, TraceSide
     from lanewise.loading import Window
 
 __all__ = ["command"]
 
-_SUFFIXES = {".json": "json", ".md": "md", ".txt": "terminal"}
+_SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
 
 
 @click.command("diff", short_help="What changed between two traces, and what noise does not let one see.")
 @click.argument("base", metavar="BASE")
 @click.argument("others", metavar="NEW...", nargs=-1, required=True)
-@click.option("--format", "form", type=click.Choice(["terminal", "json", "md"]), help="Form.  [default: terminal]")
-@click.option("-o", "--out", metavar="FILE", help="Write to a file; .json, .md or .txt decides the form.")
+@click.option("--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Form.  [default: terminal]")
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the form.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All groups of kernels, and figures that are the same.")
 @click.option("--limit", type=click.IntRange(0), default=8, show_default=True, help="Groups of kernels, 0 for all.")
@@ -59,6 +59,7 @@ def command(
 
     \b
     lanewise diff before.json.gz after.json.gz
+    lanewise diff before.json.gz after.json.gz -o diff.html       both timelines on one scale, every change marked
     lanewise diff main.json.gz pr.json.gz -o comment.md           for a pull request
     lanewise diff main.json.gz pr.json.gz --fail-on structure     for CI: exit 1 when a step runs something else
     lanewise diff naive.json.gz inplace.json.gz sdpa.json.gz      a ladder in one view
@@ -67,16 +68,40 @@ def command(
     if out is not None:
         options.check_writable(out, force=force)
     traces = [options.open_trace(path, quiet=quiet, lang=lang, window=window) for path in (base, *others)]
-    from lanewise.comparison import compare
+    from lanewise.comparison import TraceSide, compare_sides
 
-    comparison = compare(traces, lang, anyway=anyway)
-    options.write_text(_rendered(comparison, chosen, out, verbose, limit), out, force=force)
+    sides = [TraceSide(trace, lang) for trace in traces]
+    comparison = compare_sides(sides, lang, anyway=anyway)
+    text = _page(comparison, sides) if chosen == "html" else _rendered(comparison, chosen, out, verbose, limit)
+    options.write_text(text, out, force=force)
     breaches = [text for what in dict.fromkeys(fail_on) for text in _breaches(comparison, what)]
     for text in breaches:
         click.echo(f"lanewise: {text}", err=True)
     if breaches:
         sys.stdout.flush()
         sys.exit(1)
+
+
+def _page(comparison: Comparison, sides: Sequence[TraceSide]) -> str:
+    """The comparison as HTML, which holds the texts in every language."""
+    from lanewise.comparison import compare_sides
+    from lanewise.rendering import diff_html
+    from lanewise.timeline import BUDGET, timeline
+    from lanewise.translations import LANGUAGES
+
+    spoken = {code: [s if code == comparison.lang else s.spoken(code) for s in sides] for code in LANGUAGES}
+    comparisons = {
+        code: comparison if code == comparison.lang else compare_sides(spoken[code], code, anyway=comparison.anyway)
+        for code in LANGUAGES
+    }
+    # The file stays as small as with two traces.
+    budget = min(BUDGET, 2 * BUDGET // len(sides))
+    shown = []
+    for place, side in enumerate(sides):
+        reports = {code: spoken[code][place].report for code in LANGUAGES}
+        more, step = comparison.group_evidence(place), comparison.sides[place].step
+        shown.append(diff_html.ShownSide(reports, timeline(side.trace, side.report, more=more, step=step, budget=budget)))
+    return diff_html.render(comparisons, shown, comparison.lang)
 
 
 def _rendered(comparison: Comparison, form: str, out: str | None, verbose: bool, limit: int) -> str:

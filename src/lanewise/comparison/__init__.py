@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .difference import compare
+from .difference import compare, compare_sides
 from .document import Comparison
+from .figures import TraceSide
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison", "TraceSide", "compare", "compare_sides"]

@@ -25,7 +25,7 @@ from .headline import headline, needed, points
 from .kernel_groups import kernel_groups, link_share, one_recording, untold
 from .texts import TEXTS
 
-__all__ = ["compare", "pair", "short_names"]
+__all__ = ["compare", "compare_sides", "pair", "short_names"]
 
 Array = npt.NDArray[Any]
 
@@ -46,10 +46,23 @@ def compare(traces: Items[Trace], lang: str = "en", *, anyway: bool = False) -> 
     Raises:
         UsageError: fewer than two traces.
     """
-    if len(traces) < 2:
+    return compare_sides([TraceSide(t, lang) for t in traces], lang, anyway=anyway)
+
+
+def compare_sides(sides: Items[TraceSide], lang: str = "en", *, anyway: bool = False) -> Comparison:
+    """The same as `compare`, for a caller that asks more about the traces: each answer is computed once.
+
+    Args:
+        sides: two or more traces, with the language of the texts.
+        lang: that language.
+        anyway: tell figures too that a difference of the recordings spoils.
+
+    Raises:
+        UsageError: fewer than two traces.
+    """
+    if len(sides) < 2:
         raise UsageError("", TEXTS.message("one-trace"), TEXTS.message("one-trace-next"))
-    sides = [TraceSide(t, lang) for t in traces]
-    names = short_names([t.path for t in traces])
+    names = short_names([side.trace.path for side in sides])
     return Comparison(
         schema=SCHEMA,
         generator=f"lanewise {__version__}",
@@ -106,6 +119,7 @@ def _side(side: TraceSide, name: str) -> Side:
         verdict=report.verdict.text,
         bound=report.verdict.bound,
         findings=[f.id for f in report.findings if not f.good],
+        step=int(side.ctx.steps.index[side.sequence.place]) if side.sequence.place >= 0 else None,
     )
 
 

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from lanewise.report import Evidence
+
 __all__ = [
     "CALLS",
     "SCHEMA",
@@ -48,6 +50,7 @@ class Side(Struct, frozen=True):
         verdict: what bounds the step, in a sentence.
         findings: ids of its findings, the dearest first.
         bound: the same as an id.
+        step: number of the step that the evidence of groups is from; null without steps or GPU work.
     """
 
     path: str
@@ -61,6 +64,7 @@ class Side(Struct, frozen=True):
     verdict: str
     bound: str
     findings: list[str]
+    step: int | None = None
 
 
 class Condition(Struct, frozen=True):
@@ -127,6 +131,7 @@ class KernelGroup(Struct, frozen=True):
         margin_ratio: what the difference had to exceed, as a part of the base (of the new time where the base has none).
         base_bytes, new_bytes: least memory traffic of the ops that launched them; null where shapes do not tell.
         place: annotation or module around them, where recorded.
+        base_evidence, new_evidence: the GPU ops themselves, in one usual step of each trace (`Side.step`).
     """
 
     kind: str
@@ -140,6 +145,8 @@ class KernelGroup(Struct, frozen=True):
     base_bytes: int | None = None
     new_bytes: int | None = None
     place: str | None = None
+    base_evidence: list[Evidence] = field(default_factory=list)
+    new_evidence: list[Evidence] = field(default_factory=list)
 
 
 class FindingChange(Struct, frozen=True):
@@ -286,6 +293,15 @@ class Comparison(Struct, frozen=True):
         """The document as plain dicts and lists."""
         result: dict[str, Any] = msgspec.to_builtins(self)
         return result
+
+    def group_evidence(self, place: int) -> list[list[Evidence]]:
+        """The evidence of every group of kernels on one side (a place in `sides`), in the order of `pairs` and their groups.
+
+        Groups of pairs that do not have the side are left out.
+        """
+        if place == 0:
+            return [group.base_evidence for pair in self.pairs for group in pair.kernels]
+        return [group.new_evidence for pair in self.pairs if pair.new == place for group in pair.kernels]
 
     @staticmethod
     def from_json(text: str | bytes) -> Comparison:

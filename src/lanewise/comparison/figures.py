@@ -65,6 +65,12 @@ class TraceSide:
     trace: Trace
     lang: str
 
+    def spoken(self, lang: str) -> TraceSide:
+        """The same side in another language, with what is known already but for the report."""
+        other = TraceSide(self.trace, lang)
+        vars(other).update({k: v for k, v in vars(self).items() if k not in ("lang", "report")})
+        return other
+
     @cached_property
     def report(self) -> Report:
         """Its report."""

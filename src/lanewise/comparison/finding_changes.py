@@ -7,7 +7,7 @@ from lanewise.report import Finding, Report
 
 from .document import FindingChange
 
-__all__ = ["finding_changes"]
+__all__ = ["dearest", "finding_changes"]
 
 # Symptoms that follow from what else runs, and that come and go with the CPU's pace.
 _GENERAL = frozenset(
@@ -36,7 +36,7 @@ def finding_changes(base: Report, new: Report, *, certain: bool, faster: bool, s
         faster: whether the step is seen to be shorter in the new trace.
         spoiled: whether CPU times do not compare, on which general symptoms rest.
     """
-    a, b = _by_id(base), _by_id(new)
+    a, b = dearest(base), dearest(new)
     out = []
     for rule in [*a, *(r for r in b if r not in a)]:
         change = _change(a.get(rule), b.get(rule))
@@ -72,7 +72,7 @@ def _uncovered(finding: Finding, change: str, base: Report) -> bool:
     return (finding.saving_us_per_step or 0.0) < LEAST_SHARE * (base.step.time_us or 0.0)
 
 
-def _by_id(report: Report) -> dict[str, Finding]:
+def dearest(report: Report) -> dict[str, Finding]:
     """The dearest finding of each rule; good news is none."""
     out: dict[str, Finding] = {}
     for finding in report.findings:

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.report import us
+from lanewise.engine import evidence_of
+from lanewise.report import Evidence, us
 
 from .document import KernelGroup, KernelPart
 from .figures import TraceSide
@@ -141,7 +142,15 @@ def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paire
         base_bytes=_bytes(base, left),
         new_bytes=_bytes(new, right),
         place=next((s.place for s in slots if s.place), None),
+        base_evidence=_evidence(base, left),
+        new_evidence=_evidence(new, right),
     )
+
+
+def _evidence(side: TraceSide, places: list[int]) -> list[Evidence]:
+    """The GPU ops at some places of a side's usual step, in the order of their launches."""
+    events = (side.sequence.slots[i].event for i in sorted(places))
+    return evidence_of(side.trace, [e for e in events if e >= 0], None)
 
 
 def _sum_of_medians(ns: Array, places: list[int]) -> float:

@@ -34,6 +34,7 @@ class Slot:
         owner: event of `op` in the usual step, -1 for none.
         bytes: memory traffic of a copy; None for others.
         grid: blocks of the launch, -1 where not recorded.
+        event: the GPU op itself in the usual step, -1 for none.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Slot:
     owner: int
     bytes: int | None
     grid: int
+    event: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +58,14 @@ class Sequence:
         ns: float (steps, slots): their times in all steps that ran the same ops in the same order.
         steps: number of those steps.
         all_steps: number of steps looked at.
+        place: which of the trace's steps `slots` are from, -1 where the trace has no steps.
     """
 
     slots: list[Slot]
     ns: Array
     steps: int
     all_steps: int
+    place: int = -1
 
 
 def step_sequence(ctx: Context) -> Sequence:
@@ -76,7 +80,8 @@ def step_sequence(ctx: Context) -> Sequence:
     # Of equally frequent ones the last: steps settle.
     usual = max(reversed(list(shapes.values())), key=len)
     ns = np.stack([ctx.gpu_ns[rows] for rows in usual]).astype(np.float64)
-    return Sequence(_slots(ctx, usual[-1]), ns, len(usual), len(rows_of))
+    place = int(ctx.steps.gpu_step[usual[-1][0]]) if len(ctx.steps) else -1
+    return Sequence(_slots(ctx, usual[-1]), ns, len(usual), len(rows_of), place)
 
 
 def _rows_by_step(ctx: Context) -> list[Array]:
@@ -123,6 +128,7 @@ def _slots(ctx: Context, rows: Array) -> list[Slot]:
                 owner=int(owner[i]),
                 bytes=moved,
                 grid=int(grid[i]) if grid[i] > 0 else -1,
+                event=int(ctx.gpu_event[row]),
             )
         )
     return out

@@ -167,6 +167,7 @@ TEXTS = Catalog(
         "col-copies": "copies",
         "col-syncs": "waits",
         "col-layer": "layer",
+        "col-op": "op",
         "not-seen": "no difference seen",
         "not-seen-below": "not seen (below {margin})",
         "same": "same",

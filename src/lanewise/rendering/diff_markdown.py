@@ -12,8 +12,10 @@ from .diff_words import (
     figure_rows,
     finding_text,
     group_numbers,
+    ladder_heads,
     ladder_rows,
     number_text,
+    section_title,
     shared_counts,
     shows_ops,
     summary,
@@ -40,11 +42,7 @@ def render(comparison: Comparison, *, verbose: bool = False, limit: int = 8) -> 
 
 
 def _heading(key: str, lang: str, level: int = 3) -> str:
-    title = TEXTS(key, lang)
-    if title.isascii():  # headings of a terminal are in capitals
-        title = " ".join(word if word in ("GPU", "CPU") else word.lower() for word in title.replace(",", " ,").split())
-        title = title.replace(" ,", ",")
-    return f"{'#' * level} {title[:1].upper()}{title[1:]}"
+    return f"{'#' * level} {section_title(key, lang)}"
 
 
 def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> list[str]:
@@ -126,8 +124,6 @@ def _layers(verdict: CompileVerdict | None, lang: str) -> str:
 
 def _many(comparison: Comparison) -> list[str]:
     lang = comparison.lang
-    heads = [TEXTS("col-trace", lang), TEXTS("col-kernels", lang), TEXTS("fig-launches", lang)]
-    heads += [TEXTS(f"col-{k}", lang) for k in ("copies", "syncs", "gpu", "cpu", "time")]
     title = TEXTS("title-many", lang, base=_code(comparison.sides[0].name), count=len(comparison.pairs))
     rows = [[_code(row[0]), *row[1:]] for row in ladder_rows(comparison, lang)]
-    return [f"# {title}", _table(heads, rows), times_note(comparison, lang)]
+    return [f"# {title}", _table(ladder_heads(lang), rows), times_note(comparison, lang)]

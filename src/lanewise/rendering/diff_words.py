@@ -16,8 +16,10 @@ __all__ = [
     "figure_rows",
     "finding_text",
     "group_numbers",
+    "ladder_heads",
     "ladder_rows",
     "number_text",
+    "section_title",
     "shared_counts",
     "shows_ops",
     "summary",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _ARROW = " → "
+_LADDER = ("col-trace", "col-kernels", "fig-launches", "col-copies", "col-syncs", "col-gpu", "col-cpu", "col-time")
 # Less memory traffic than this is no reason for anything.
 _LEAST_BYTES = 1 << 20
 
@@ -103,6 +106,20 @@ def finding_text(change: FindingChange, lang: str) -> str:
     if change.change in ("smaller", "larger"):
         detail = f"{units.percent(change.base_ratio, lang)}{_ARROW}{units.percent(change.new_ratio, lang)}"
     return TEXTS("with-detail", lang, text=text, detail=detail) if detail else text
+
+
+def section_title(key: str, lang: str) -> str:
+    """A heading of the terminal, where these are in capitals, as a heading elsewhere."""
+    title = TEXTS(key, lang)
+    if title.isascii():
+        words = (word if word.rstrip(",") in ("GPU", "CPU") else word.lower() for word in title.split(" "))
+        title = " ".join(words)
+    return title[:1].upper() + title[1:]
+
+
+def ladder_heads(lang: str) -> list[str]:
+    """Heads of `ladder_rows`."""
+    return [TEXTS(key, lang) for key in _LADDER]
 
 
 def ladder_rows(comparison: Comparison, lang: str) -> list[list[str]]:

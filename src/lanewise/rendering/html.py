@@ -29,7 +29,7 @@ from lanewise.translations import LANGUAGES
 from .html_texts import TEXTS
 from .texts import TEXTS as CAUSES
 
-__all__ = ["page", "page_data", "render"]
+__all__ = ["differing", "kernel_words", "page", "page_data", "render", "title", "words"]
 
 
 def render(reports: Mapping[str, Report], picture: Timeline, lang: str = "en") -> str:
@@ -58,7 +58,7 @@ def page(heading: str, payload: str, lang: str, connect: str = "'none'", mode: s
         payload: base64 text of the compressed data.
         lang: language that it opens in.
         connect: what the page may load from, as its policy has it.
-        mode: ``report``, or ``view`` for the page of the viewer.
+        mode: ``report``, ``diff`` for a comparison, or ``view`` and a number for the page of the viewer.
     """
     script, style = _static("report.js"), _static("report.css")
     policy = (
@@ -86,21 +86,21 @@ def page_data(reports: Mapping[str, Report], picture: Timeline, lang: str) -> di
     found = {f.id for f in reports[first].findings}
     return {
         "lang": lang,
-        "reports": {first: documents[first], **{c: _differing(documents[first], documents[c]) for c in list(documents)[1:]}},
+        "reports": {first: documents[first], **{c: differing(documents[first], documents[c]) for c in list(documents)[1:]}},
         "timeline": picture,
-        "kernels": _kernel_words(names, list(documents)),
+        "kernels": kernel_words(names, list(documents)),
         "rules": {code: {r.id: _sections(rule_page(r, code)) for r in rules() if r.id in found} for code in documents},
-        "texts": {code: _words(code) for code in documents},
+        "texts": {code: words(code) for code in documents},
         "classes": CLASSES,
     }
 
 
-def _differing(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+def differing(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     """The keys of another language's document that are not the same."""
     return {key: value for key, value in other.items() if first.get(key) != value}
 
 
-def _kernel_words(names: Sequence[str], languages: Sequence[str]) -> list[tuple[str, str | None, list[str]]]:
+def kernel_words(names: Sequence[str], languages: Sequence[str]) -> list[tuple[str, str | None, list[str]]]:
     """Name, kind, and label and sentence in each language, of each GPU op name."""
     out = []
     for name in names:
@@ -116,7 +116,8 @@ def _sections(markdown: str) -> list[tuple[str, str]]:
     return [(heading.strip(), body.strip()) for heading, _, body in parts]
 
 
-def _words(lang: str) -> dict[str, str]:
+def words(lang: str) -> dict[str, str]:
+    """The words of the page."""
     words = dict(TEXTS.english if lang == "en" else TEXTS.translated(lang))
     causes = CAUSES.english if lang == "en" else CAUSES.translated(lang)
     kept = {key: text for key, text in causes.items() if key.startswith(("cause-", "has-"))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .document import LanePart, Links, StepSpan, Tile, Timeline
 from .drawing import timeline
+from .selection import BUDGET
 from .tiles import Tiles
 
-__all__ = ["LanePart", "Links", "StepSpan", "Tile", "Tiles", "Timeline", "timeline"]
+__all__ = ["BUDGET", "LanePart", "Links", "StepSpan", "Tile", "Tiles", "Timeline", "timeline"]

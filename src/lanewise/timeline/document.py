@@ -117,7 +117,8 @@ class Timeline(Struct, frozen=True):
         steps: all of them.
         view: the part shown first: the usual step, or everything.
         full: parts of the trace of which every slice is here.
-        evidence: for each finding of the report, the slices of its evidence; -1 for one that is not drawn.
+        evidence: for each finding of the report, and then for what else was asked for, the slices of its evidence; -1 for one
+            that is not drawn.
         verdict: the same for the verdict.
     """
 

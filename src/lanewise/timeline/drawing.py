@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,22 +28,34 @@ Array = npt.NDArray[Any]
 _TOLERANCE_NS = 500
 
 
-def timeline(trace: Trace, report: Report, *, numbered: bool = False) -> Timeline:
+def timeline(
+    trace: Trace,
+    report: Report,
+    *,
+    numbered: bool = False,
+    more: Sequence[Sequence[Evidence]] = (),
+    step: int | None = None,
+    budget: int | None = None,
+) -> Timeline:
     """The picture of a trace, with the surroundings of the report's findings in full.
 
     Args:
         trace: the trace.
         report: its report.
         numbered: whether slices carry their number among all of the trace, so that `lanewise.timeline.Tiles` can add to it.
+        more: further evidence, to come after that of the findings; only the events themselves are sure to be kept.
+        step: number of the step that is shown first; None for the usual one.
+        budget: slices to keep; None for what suits a file.
     """
     base, last = trace.span or (0, 0)
     found = trace.analysis(parts)
-    view = default_view(trace)
+    view = default_view(trace, step)
     proofs = [evidence_events(trace, f.evidence) for f in report.findings]
     verdict = evidence_events(trace, report.verdict.evidence)
-    chosen = select(
-        trace, view, trace.analysis(steps).event, [[e for e in p if e >= 0] for p in [*proofs, verdict]], not_frames(trace)
-    )
+    around = [[e for e in p if e >= 0] for p in [*proofs, verdict]]
+    chosen = select(trace, view, trace.analysis(steps).event, around, not_frames(trace), budget)
+    others = [evidence_events(trace, rows) for rows in more]
+    chosen.kept[[e for p in others for e in p if e >= 0]] = True
     number = numbers(found, chosen.kept, len(trace))
     used = used_names(trace, np.flatnonzero(chosen.kept))
     columns = Columns(trace, base, trace.analysis(all_numbers) if numbered else number, used, numbered)
@@ -56,7 +69,7 @@ def timeline(trace: Trace, report: Report, *, numbered: bool = False) -> Timelin
         steps=step_spans(trace, base),
         view=(view[0] - base, view[1] - base),
         full=_merged([(max(b, base) - base, min(e, last) - base) for b, e in chosen.full]),
-        evidence=[[int(number[e]) if e >= 0 else -1 for e in p] for p in proofs],
+        evidence=[[int(number[e]) if e >= 0 else -1 for e in p] for p in [*proofs, *others]],
         verdict=[int(number[e]) if e >= 0 else -1 for e in verdict],
     )
 
@@ -154,12 +167,13 @@ def numbers(found: list[Part], kept: Array, n: int) -> Array:
     return number
 
 
-def default_view(trace: Trace) -> tuple[int, int]:
-    """The usual step with its GPU work and a little on both sides; everything where there are no steps."""
+def default_view(trace: Trace, step: int | None = None) -> tuple[int, int]:
+    """A step with its GPU work and a little on both sides, the usual one for None; everything where there are no steps."""
     found = trace.analysis(steps)
     if not len(found):
         return trace.span or (0, 0)
-    place = usual_step(found.launches.tolist())
+    at = np.flatnonzero(found.index == step).tolist() if step is not None else []
+    place = at[0] if at else usual_step(found.launches.tolist())
     begin, end = int(found.start[place]), int(found.end[place])
     pad = (end - begin) // 50
     return begin - pad, end + pad
@@ -182,7 +196,7 @@ def step_spans(trace: Trace, base: int) -> list[StepSpan]:
     return [StepSpan(index, start, start + wall, end) for index, start, wall, end in rows]
 
 
-def evidence_events(trace: Trace, rows: list[Evidence]) -> list[int]:
+def evidence_events(trace: Trace, rows: Sequence[Evidence]) -> list[int]:
     """The event of each row of evidence, -1 where there is none."""
     codes = {text: code for code, text in enumerate(trace.strings)}
     out = []

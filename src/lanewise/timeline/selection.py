@@ -99,7 +99,14 @@ class Selection:
         self.kept[rest] = True
 
 
-def select(trace: Trace, view: tuple[int, int], steps: Array, evidence: Sequence[Sequence[int]], layers: Array) -> Selection:
+def select(
+    trace: Trace,
+    view: tuple[int, int],
+    steps: Array,
+    evidence: Sequence[Sequence[int]],
+    layers: Array,
+    budget: int | None = None,
+) -> Selection:
     """Choose the slices of a file.
 
     Args:
@@ -108,17 +115,19 @@ def select(trace: Trace, view: tuple[int, int], steps: Array, evidence: Sequence
         steps: events of the steps' annotations.
         evidence: for each finding, the events that prove it.
         layers: bool (events,): False for Python frames, which only come where there is room.
+        budget: slices to keep, `BUDGET` for None.
     """
+    budget = BUDGET if budget is None else budget
     found = Selection(trace)
-    if len(trace) <= BUDGET:
+    if len(trace) <= budget:
         found.kept[:] = True
         found.full = [trace.span] if trace.span is not None else []
         return found
     found.kept[steps] = True
-    found.add(*view, int(BUDGET * _STEP_SHARE), layers)
+    found.add(*view, int(budget * _STEP_SHARE), layers)
     for events in evidence:
         for event in events:
-            found.around(event, max(50, int(BUDGET * _FINDINGS_SHARE) // max(1, len(evidence) * len(events))), layers)
-    found.fill(BUDGET, layers)
+            found.around(event, max(50, int(budget * _FINDINGS_SHARE) // max(1, len(evidence) * len(events))), layers)
+    found.fill(budget, layers)
     found.close()
     return found
