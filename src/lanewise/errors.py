@@ -40,7 +40,9 @@ class LanewiseError(Exception):
         """The whole message in a language, as far as it is translated."""
         fact, next_step = _in_language(self.fact, lang), _in_language(self.next_step, lang)
         text = f"{self.subject}: {fact}" if self.subject else fact
-        return f"{text} {next_step}" if next_step else text
+        # Japanese sentences follow one another without a space.
+        gap = "" if text.endswith(("。", "）")) else " "
+        return f"{text}{gap}{next_step}" if next_step else text
 
 
 def _in_language(text: str, lang: str) -> str:

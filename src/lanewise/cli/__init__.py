@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -87,7 +88,8 @@ def _unknown(word: str) -> str:
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(None, "-V", "--version", package_name="lanewise", message="%(prog)s %(version)s")
-def cli() -> None:
+@click.option("--lang", type=click.Choice(("en", "ja")), help="Language of the output.  [default: the locale's]")
+def cli(lang: str | None) -> None:
     """Why is this PyTorch program slow, and what is it worth to fix it?
 
     lanewise reads PyTorch profiler traces (Kineto JSON, plain or gzip, of any age) and explains them.
@@ -111,7 +113,14 @@ def main() -> None:
         if isinstance(error, getattr(click.exceptions, "NoArgsIsHelpError", ())):  # since click 8.2
             click.echo(error.format_message(), err=True)
             sys.exit(2)
-        _complain(_usage_text(error))
+        from lanewise.cli.usage import usage_text
+
+        _complain(usage_text(error, _language()))
+    except OSError as error:  # a full disk, a lost network drive: what was read and written elsewhere has errors of its own
+        with contextlib.suppress(OSError):  # what the buffer still holds cannot be written either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        why = error.strerror or str(error)
+        _complain(f"{error.filename or _text('output')}: {_text('not-written', why=why)}")
     except (click.Abort, KeyboardInterrupt):
         click.echo(f"lanewise: {_text('interrupted')}", err=True)
         sys.exit(130)
@@ -122,15 +131,6 @@ def main() -> None:
 def _complain(text: str) -> None:
     click.echo(f"lanewise: {text}", err=True)
     sys.exit(2)
-
-
-def _usage_text(error: click.ClickException) -> str:
-    """Click's message with where to read on."""
-    text = error.format_message()
-    ctx = getattr(error, "ctx", None)
-    if ctx is None or ctx.parent is None:
-        return text
-    return f"{text} {_text('see-help', command=ctx.command_path)}"
 
 
 def _text(key: str, **slots: str) -> str:

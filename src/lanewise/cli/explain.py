@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import sys
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
-_RULE = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+_RULE = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*\Z")
 _SAVING = re.compile(r"(\d+(?:\.\d+)?)\s*(%|ns|us|µs|ms|s)\Z")
 _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 
@@ -131,7 +132,19 @@ def _limit(text: str) -> _Limit:
         return _Limit(text, share=number / 100) if unit == "%" else _Limit(text, saving_us=number * _US[unit])
     if _RULE.match(text) is None:
         raise UsageError("--fail-on", TEXTS.message("fail-on-form", text=text), TEXTS.message("fail-on-form-next"))
-    return _Limit(text, rule=text)
+    return _Limit(text, rule=_rule_named(text))
+
+
+def _rule_named(text: str) -> str:
+    """A gate on a rule that does not exist would never fail."""
+    from lanewise.rules import rules
+
+    ids = [rule.id for rule in rules()]
+    if text in ids:
+        return text
+    near = difflib.get_close_matches(text, ids, n=1)
+    next_step = TEXTS.message("fail-on-near", near=near[0]) if near else TEXTS.message("fail-on-list")
+    raise UsageError("--fail-on", TEXTS.message("fail-on-unknown", text=text), next_step)
 
 
 def _breaches(report: Report, limit: _Limit, lang: str) -> Iterator[str]:

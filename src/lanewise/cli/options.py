@@ -55,7 +55,7 @@ def lang_option(command: F) -> F:
     option = click.option(
         "--lang",
         type=click.Choice(LANGUAGES),
-        callback=lambda _ctx, _param, value: value or default_language(),
+        callback=lambda ctx, _param, value: value or ctx.find_root().params.get("lang") or default_language(),
         help="Language of the output.  [default: the locale's]",
     )
     return option(command)
@@ -193,9 +193,12 @@ def write_text(text: str, out: str | None, *, force: bool) -> None:
 def write_bytes(data: bytes, out: str, *, force: bool) -> None:
     """Write a file, whole or not at all."""
     check_writable(out, force=force)
-    path = Path(out)
+    path = Path(os.path.realpath(out))  # a link stays a link
     partial = path.with_name(path.name + ".partial")
     try:
+        if path.exists() and not path.is_file():  # a device or a pipe, which must not be replaced by a file
+            path.write_bytes(data)
+            return
         partial.write_bytes(data)
         partial.replace(path)
     except OSError as why:
@@ -204,8 +207,11 @@ def write_bytes(data: bytes, out: str, *, force: bool) -> None:
 
 
 def check_writable(out: str, *, force: bool) -> None:
-    """Raise a UsageError when a file is there and may not be replaced."""
-    if Path(out).exists() and not force:
+    """Raise a UsageError for a folder, and for a file that is there and may not be replaced."""
+    path = Path(out)
+    if path.is_dir():
+        raise UsageError(out, TEXTS.message("is-folder"), TEXTS.message("is-folder-next"))
+    if path.is_file() and not force:
         raise UsageError(out, TEXTS.message("exists"), TEXTS.message("exists-next"))
 
 
@@ -225,6 +231,8 @@ def form_of(out: str | None, form: str | None, suffixes: dict[str, str], default
         return form
     if out is None:
         return default
+    if Path(out).is_dir():
+        raise UsageError(out, TEXTS.message("is-folder"), TEXTS.message("is-folder-next"))
     found = suffixes.get(Path(out).suffix.lower())
     if found is None:
         raise UsageError(out, TEXTS.message("suffix"), TEXTS.message("suffix-next", suffixes=", ".join(suffixes)))

@@ -30,17 +30,15 @@ def command(trace: str, at: str, device: int | None, lang: str, quiet: bool) -> 
     lanewise why trace.json.gz --at 1204.5      1,204.5 µs after the first event
     lanewise why trace.json.gz --at 12ms
     """
-    from lanewise.loading.window import window_of
+    from lanewise.loading.window import moment_of
     from lanewise.rendering.why import TEXTS
 
-    asked = window_of(begin=at)
-    assert asked is not None
-    assert asked.begin is not None
+    asked = moment_of("--at", at)
     loaded = options.open_trace(trace, quiet=quiet, lang=lang)
     span = loaded.span
     if span is None:
         raise UsageError(trace, TEXTS("no-events", lang))
-    moment = asked.begin.ns if asked.begin.absolute else span[0] + asked.begin.ns
+    moment = asked.ns if asked.absolute else span[0] + asked.ns
     if not span[0] <= moment <= span[1]:
         from lanewise.units import duration
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from lanewise.errors import UsageError
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES
 from lanewise.model.step_marks import is_mark_name, step_marks, step_number
+from lanewise.units import duration
 
 from .assembly import Assembly, not_stray
 from .columns import ChunkColumns
@@ -143,13 +144,13 @@ def _times_of(window: Window, span: tuple[int, int], subject: str) -> tuple[int,
         return otherwise if m is None else m.ns if m.absolute else span[0] + m.ns
 
     begin, end = moment(window.begin, span[0]), moment(window.end, span[1])
+    if window.begin is not None and window.end is not None and end <= begin:
+        raise UsageError("--from, --to", TEXTS.message("backward"), TEXTS.message("backward-next"))
     if begin >= span[1] or end <= span[0]:
-        length, first, last = (f"{ns / 1000:.3f}" for ns in (span[1] - span[0], *span))
+        length, first, last = duration(span[1] - span[0]), *(f"{ns / 1000:.3f}" for ns in span)
         fact, next_step = (
             TEXTS.message("outside", name=subject),
             TEXTS.message("outside-next", length=length, begin=first, end=last),
         )
         raise UsageError("--from, --to", fact, next_step)
-    if end <= begin:
-        raise UsageError("--from, --to", TEXTS.message("backward"), TEXTS.message("backward-next"))
     return begin, end

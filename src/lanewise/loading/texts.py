@@ -81,7 +81,7 @@ TEXTS = Catalog(
         "no-such-steps": "{name} has no such steps.",
         "no-such-steps-next": "It has steps {steps}.",
         "outside": "the window lies outside {name}.",
-        "outside-next": "It runs from 0 to {length} us, absolute from @{begin} to @{end}.",
+        "outside-next": "It runs from 0 to {length}, absolute from @{begin} to @{end}.",
         "backward": "the window ends before it begins.",
         "backward-next": "Give an end after the begin.",
         "read-once": "a part of a trace takes two readings, and {source} can be read only once.",

@@ -18,7 +18,7 @@ from lanewise.errors import UsageError
 from .exact import ns_of_text
 from .texts import TEXTS
 
-__all__ = ["Moment", "Window", "window_of"]
+__all__ = ["Moment", "Window", "moment_of", "window_of"]
 
 _UNITS = {"": 1, "ns": 1e-3, "us": 1, "µs": 1, "μs": 1, "ms": 1e3, "s": 1e6}
 _MOMENT = re.compile(r"\s*(@?)\s*(\d+(?:\.\d+)?)\s*([a-zµμ]*)\s*\Z")
@@ -77,12 +77,18 @@ def window_of(steps: str | None = None, begin: str | None = None, end: str | Non
                 TEXTS.message("steps-backward-next", first=first, last=last),
             )
         return Window(steps=(first, last))
-    return Window(begin=_moment("--from", begin), end=_moment("--to", end))
+    return Window(
+        begin=None if begin is None else moment_of("--from", begin),
+        end=None if end is None else moment_of("--to", end),
+    )
 
 
-def _moment(option: str, text: str | None) -> Moment | None:
-    if text is None:
-        return None
+def moment_of(option: str, text: str) -> Moment:
+    """A moment from the text of an option.
+
+    Raises:
+        UsageError: the text is no time.
+    """
     match = _MOMENT.match(text)
     scale = _UNITS.get(match.group(3)) if match else None
     ns = ns_of_text(match.group(2).encode()) if match else None

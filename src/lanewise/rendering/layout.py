@@ -19,8 +19,9 @@ _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00
 _CLOSING = "、。，．・：；？！）」』】〕〉》ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%"
 _OPENING = "（「『【〔〈《"
 # A number and its unit stay together.
-_NUMBER = r"[(\[~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
-_PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|[^\s{_WIDE}]+[{_CLOSING}]*|\s+")
+_NUMBER = rf"[{_OPENING}(\[~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
+_WORD = rf"[^\s{_WIDE}]+[{_CLOSING}]*"
+_PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|{_WORD}|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 

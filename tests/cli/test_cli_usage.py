@@ -1,0 +1,128 @@
+"""What is said about a mistyped command line, in both languages, and about outputs that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from running import Outcome
+
+Run = Callable[..., Outcome]
+
+
+@pytest.mark.parametrize(
+    ("words", "english", "japanese"),
+    [
+        (
+            ["explain"],
+            "TRACE is missing. See: lanewise explain --help",
+            "TRACE を指定してください。使い方: lanewise explain --help",
+        ),
+        (
+            ["slice", "x"],
+            "--out is missing. See: lanewise slice --help",
+            "--out を指定してください。使い方: lanewise slice --help",
+        ),
+        (["export", "x"], "--for is missing.", "--for を指定してください。"),
+        (["explain", "x", "--stesp", "3"], "there is no option --stesp. Did you mean --steps?", "もしかして: --steps。"),
+        (["explain", "x", "y"], "too many arguments: y.", "引数が多すぎます: y。"),
+        (["explain", "x", "--steps"], "--steps needs a value.", "--steps には値が必要です。"),
+        (["explain", "x", "--force=1"], "--force takes no value.", "--force に値は指定できません。"),
+        (
+            ["explain", "x", "--format", "pdf"],
+            "--format: 'pdf' is none of 'terminal', 'html', 'json', 'md'.",
+            "のいずれでもありません。",
+        ),
+        (["tree", "x", "--depth", "0"], "--depth: 0 is not in the range x>=1.", "--depth: 0 は範囲外です（x>=1）。"),
+        (["tree", "x", "--depth", "few"], "--depth: 'few' is not a number.", "--depth: 'few' は数値ではありません。"),
+    ],
+)
+def test_usage_errors_in_both_languages(lanewise: Run, words: list[str], english: str, japanese: str) -> None:
+    for lang, wanted in (("en", english), ("ja", japanese)):
+        done = lanewise("--lang", lang, *words)
+        assert (done.status, done.out) == (2, "")
+        assert wanted in done.err
+
+
+def test_the_language_may_stand_before_the_command(lanewise: Run, trace: Path) -> None:
+    assert lanewise("--lang", "ja", "steps", trace).out == lanewise("steps", trace, "--lang", "ja").out
+    assert lanewise("--lang", "ja", "steps", trace, "--lang", "en").out == lanewise("steps", trace).out
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("launch_bound", "there is no rule 'launch_bound'. Did you mean launch-bound?"),
+        ("zzz", "there is no rule 'zzz'. All rules:"),
+    ],
+)
+def test_a_gate_on_a_rule_that_does_not_exist_is_refused(lanewise: Run, trace: Path, text: str, wanted: str) -> None:
+    done = lanewise("explain", trace, "--fail-on", text)
+    assert (done.status, done.out) == (2, "")
+    assert wanted in done.err
+
+
+def test_a_window_that_ends_before_it_begins_is_called_so(lanewise: Run, trace: Path) -> None:
+    done = lanewise("explain", trace, "--from", "3s", "--to", "2s")
+    assert done.status == 2
+    assert "the window ends before it begins." in done.err
+    outside = lanewise("explain", trace, "--from", "3s")
+    assert "It runs from 0 to 3.00 ms, absolute from @0.000 to @3000.000." in outside.err
+
+
+def test_a_moment_is_named_by_its_own_option(lanewise: Run, trace: Path) -> None:
+    assert "--at: 'noon' is not a time." in lanewise("why", trace, "--at", "noon").err
+
+
+def test_sentences_in_japanese_have_no_space_between(lanewise: Run, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.json"
+    empty.touch()
+    err = lanewise("explain", empty, "--lang", "ja").err
+    assert "。" in err
+    assert "。 " not in err
+
+
+def test_a_folder_is_no_output(lanewise: Run, trace: Path, tmp_path: Path) -> None:
+    for words in (["explain", trace, "-o", tmp_path], ["ops", trace, "-o", tmp_path, "--format", "json", "--force"]):
+        done = lanewise(*words)
+        assert done.status == 2
+        assert f"{tmp_path}: is a folder. Name a file in it." in done.err
+
+
+def test_a_link_stays_a_link(lanewise: Run, trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("before", "utf-8")
+    link = tmp_path / "link.md"
+    link.symlink_to("there.md")
+    assert lanewise("explain", trace, "-o", link, "--force").status == 0
+    assert link.is_symlink()
+    assert (tmp_path / "there.md").read_text("utf-8").startswith("# `trace.json`")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_is_written_into_not_replaced(lanewise: Run, trace: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(
+        [sys.executable, "-c", f"print(open({str(pipe)!r}).read(1))"], stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert lanewise("explain", trace, "--format", "json", "-o", pipe).status == 0
+        assert reader.communicate(timeout=60)[0] == "{\n"
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["explain", "TRACE"], ["ops", "TRACE", "--format", "csv"], ["rule"], ["--help"]])
+def test_a_full_disk_is_an_error_message(trace: Path, words: list[str]) -> None:
+    words = [str(trace) if w == "TRACE" else w for w in words]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "lanewise", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == "lanewise: standard output: cannot be written (No space left on device)."
+    assert "Traceback" not in done.stderr
