@@ -87,6 +87,21 @@ def test_sentences_in_japanese_have_no_space_between(lanewise: Run, tmp_path: Pa
     assert "。 " not in err
 
 
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["record"], "記録するコマンドがありません。例: lanewise record -- python train.py"),
+        (["record", "--", "no-such-program-here"], "no-such-program-here: 起動できませんでした"),
+        (["record", "--limit", "much", "--", "x"], "--limit: 'much' はサイズではありません。"),
+        (["run", "99"], "99: この名前の題材はありません。"),
+    ],
+)
+def test_recording_speaks_japanese_too(lanewise: Run, words: list[str], wanted: str) -> None:
+    done = lanewise("--lang", "ja", *words)
+    assert done.status == 2
+    assert wanted in done.err
+
+
 def test_a_folder_is_no_output(lanewise: Run, trace: Path, tmp_path: Path) -> None:
     for words in (["explain", trace, "-o", tmp_path], ["ops", trace, "-o", tmp_path, "--format", "json", "--force"]):
         done = lanewise(*words)

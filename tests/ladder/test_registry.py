@@ -7,6 +7,7 @@ import pytest
 
 from lanewise.errors import UsageError
 from lanewise.ladder.registry import RUNGS, rung_named, rung_title, script_path
+from lanewise.recording.texts import TEXTS
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,7 @@ def test_each_rung_is_a_script_with_a_lesson_and_its_needs(rung: str) -> None:
     assert lesson.startswith("Rung ")
     assert f"{rung}.py" in lesson or f"lanewise run {rung[:2]}" in lesson
     assert rung_title(rung).startswith("Rung ")
+    assert rung_title(rung).partition(": ")[2].rstrip(".") == TEXTS(f"rung-{rung}")
     assert len(text.splitlines()) <= 120
 
 

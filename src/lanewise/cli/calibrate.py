@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lanewise.translations import LANGUAGES, Catalog, default_language
+from lanewise.cli import options
+from lanewise.translations import Catalog
 
 if TYPE_CHECKING:
     from lanewise.devices import Measurement
@@ -36,9 +37,11 @@ TEXTS = Catalog(
 @click.option("--dtype", "dtypes", multiple=True, help="Measure products of this type only; may be repeated.")
 @click.option("--show", is_flag=True, help="Show what was measured before, and measure nothing.")
 @click.option("--no-save", is_flag=True, help="Do not keep what is measured.")
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the result.")
-@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the messages.")
-def command(index: int, dtypes: tuple[str, ...], show: bool, no_save: bool, form: str, lang: str | None) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Form.  [default: terminal]"
+)
+@options.lang_option
+def command(index: int, dtypes: tuple[str, ...], show: bool, no_save: bool, form: str, lang: str) -> None:
     """Measure what this GPU can really reach: streaming its memory, and large products by type.
 
     Reports compare kernels with these rates instead of the data sheet's, and say so. They are kept by
@@ -47,20 +50,19 @@ def command(index: int, dtypes: tuple[str, ...], show: bool, no_save: bool, form
     from lanewise.devices import load_measurements, save_measurement
     from lanewise.devices.calibration import DTYPES, measure
 
-    language = lang or default_language()
     if show:
-        _print(list(load_measurements().values()), form, language)
+        _print(list(load_measurements().values()), form, lang)
         return
 
     def progress(what: str) -> None:
-        name = TEXTS("memory", language) if what == "memory" else what
-        click.echo(TEXTS("measuring", language, what=name), err=True)
+        name = TEXTS("memory", lang) if what == "memory" else what
+        click.echo(TEXTS("measuring", lang, what=name), err=True)
 
     measurement = measure(index, dtypes or DTYPES, progress)
     path = None if no_save else save_measurement(measurement)
-    _print([measurement], form, language)
+    _print([measurement], form, lang)
     if path is not None:
-        click.echo(TEXTS("kept", language, path=path, name=measurement.name), err=True)
+        click.echo(TEXTS("kept", lang, path=path, name=measurement.name), err=True)
 
 
 def _print(measurements: list[Measurement], form: str, lang: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from lanewise.translations import LANGUAGES, default_language
+from lanewise.cli import options
 
 __all__ = ["command"]
 
@@ -19,9 +19,11 @@ _STYLE = {"ok": "green", "warning": "yellow", "failed": "red", "absent": "dim"}
 
 @click.command("doctor", short_help="Can this machine record? What to do where it cannot.")
 @click.option("-o", "--out", default="traces", show_default=True, help="Folder that traces would go to.")
-@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the messages.")
-def command(out: str, form: str, lang: str | None) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Form.  [default: terminal]"
+)
+@options.lang_option
+def command(out: str, form: str, lang: str) -> None:
     """Can this machine record? Makes a tiny capture and checks what it needs.
 
     Exit status: 0 when it can, 1 when a row has failed.
@@ -32,7 +34,7 @@ def command(out: str, form: str, lang: str | None) -> None:
     if form == "json":
         click.echo(json.dumps([asdict(row) for row in rows], indent=2, ensure_ascii=False))
     else:
-        _print_table(rows, lang or default_language())
+        _print_table(rows, lang)
     sys.exit(1 if any(row.state == "failed" for row in rows) else 0)
 
 

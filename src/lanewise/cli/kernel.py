@@ -8,28 +8,29 @@ from collections.abc import Iterator
 
 import click
 
+from lanewise.cli import options
 from lanewise.kernels import Kernel, decode
-from lanewise.translations import LANGUAGES, default_language
 
 __all__ = ["command"]
 
 
 @click.command("kernel")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal", show_default=True)
-@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the sentences.")
-def command(names: tuple[str, ...], form: str, lang: str | None) -> None:
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Form.  [default: terminal]"
+)
+@options.lang_option
+def command(names: tuple[str, ...], form: str, lang: str) -> None:
     """Say in words what kernel names tell.
 
     NAMEs as a trace prints them; without any, or with "-", one a line from standard input.
     """
-    language = lang or default_language()
     for name in _lines() if not names or names == ("-",) else iter(names):
         kernel = decode(name)
         if form == "json":
-            print(json.dumps(document(kernel, language), ensure_ascii=False))
+            print(json.dumps(document(kernel, lang), ensure_ascii=False))
         else:
-            print(f"{kernel.label(language)}\n  {kernel.sentence(language)}\n  {name}")
+            print(f"{kernel.label(lang)}\n  {kernel.sentence(lang)}\n  {name}")
 
 
 def document(kernel: Kernel, lang: str) -> dict[str, object]:

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
+from lanewise.cli import options
+from lanewise.cli.texts import TEXTS
 from lanewise.errors import LanewiseError, UsageError
-from lanewise.translations import LANGUAGES, default_language
 
 __all__ = ["command"]
 
@@ -25,7 +26,7 @@ def _bytes(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     try:
         return int(float(number) * _UNITS[unit])
     except ValueError:
-        raise click.BadParameter(f"{value} is no size. Write it like 512M or 2G; 0 is no limit.") from None
+        raise click.BadParameter(TEXTS.message("limit-form", text=value)) from None
 
 
 def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...] | None:
@@ -35,7 +36,7 @@ def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | No
     try:
         return tuple(int(rank) for rank in value.split(","))
     except ValueError:
-        raise click.BadParameter(f"{value} is no list of ranks. Write it like 0,3.") from None
+        raise click.BadParameter(TEXTS.message("ranks-form", text=value)) from None
 
 
 @click.command(
@@ -70,11 +71,11 @@ def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | No
     metavar="all|0,3",
     help="Ranks to record of a distributed run.  [default: all]",
 )
-@click.option("--quiet", is_flag=True, help="Say nothing but what went wrong.")
-@click.option("--lang", type=click.Choice(LANGUAGES), default=None, help="Language of the messages.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing but what went wrong.")
+@options.lang_option
 @click.option("-m", "module", metavar="MODULE", help="Run a module, as python -m does.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[--] COMMAND [ARGS]...")
-def command(words: tuple[str, ...], module: str | None, **options: Any) -> None:
+def command(words: tuple[str, ...], module: str | None, lang: str, **planned: Any) -> None:
     """Record a command with torch's profiler, without a change to it.
 
     \b
@@ -85,28 +86,27 @@ def command(words: tuple[str, ...], module: str | None, **options: Any) -> None:
 
     The command keeps its arguments, its streams and its exit status. Messages go to stderr.
     """
-    lang = options.pop("lang") or default_language()
     if module is not None:
         words = ("-m", module, *words)
     try:
-        status = _record(words, lang, **options)
+        status = _record(words, lang, **planned)
     except LanewiseError as error:
-        click.echo(f"lanewise: {error}", err=True)
+        click.echo(f"lanewise: {error.text(lang)}", err=True)
         sys.exit(2)
     if status < 0:
         _die_of(-status)
     sys.exit(status)
 
 
-def _record(words: tuple[str, ...], lang: str, step_on: str, quiet: bool, limit: int, **options: Any) -> int:
+def _record(words: tuple[str, ...], lang: str, step_on: str, quiet: bool, limit: int, **planned: Any) -> int:
     from lanewise.recording.plan import Plan
     from lanewise.recording.script import command_of, run_recorded
     from lanewise.recording.texts import notice_text
 
-    plan = Plan(limit_bytes=limit, **options)
+    plan = Plan(limit_bytes=limit, **planned)
     if not plan.whole and plan.skip == 0:
         # A step is known by its end, so the first one has no beginning that could be recorded.
-        raise UsageError("--skip", "0: steps found in a script begin with the second.", "Give 1 or more, or --whole.")
+        raise UsageError("--skip 0", TEXTS.message("skip-0"), TEXTS.message("skip-0-next"))
     if plan.out is not None:
         plan = Plan(**{**vars(plan), "out": os.path.abspath(plan.out)})
     else:

@@ -79,6 +79,13 @@ TEXTS = Catalog(
         "no-window": "say what to cut out.",
         "no-window-next": "Give --steps 3-5, or --from and --to.",
         "next-explain": "Next: lanewise explain {path}",
+        # run
+        "ranks-count": "--ranks needs a number of processes, such as --ranks 2.",
+        # record
+        "limit-form": "{text!r} is not a size. Write 512M or 2G; 0 is no limit.",
+        "ranks-form": "{text!r} is not a list of ranks. Write 0,3.",
+        "skip-0": "the steps found in a script begin with the second.",
+        "skip-0-next": "Give 1 or more, or --whole.",
         # tree
         "no-step": "there is no step {step}.",
         "no-step-next": "The trace has {steps}.",

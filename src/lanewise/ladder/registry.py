@@ -11,6 +11,7 @@ import ast
 from pathlib import Path
 
 from lanewise.errors import UsageError
+from lanewise.recording.texts import TEXTS
 
 __all__ = ["RUNGS", "rung_named", "rung_title", "script_path"]
 
@@ -43,8 +44,8 @@ def rung_named(text: str) -> str:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(text, "no rung has this name.", f"There are: {', '.join(RUNGS)}.")
-    raise UsageError(text, f"may be {' or '.join(found)}.", "Give more of the name.")
+        raise UsageError(text, TEXTS.message("no-rung"), TEXTS.message("no-rung-next", rungs=", ".join(RUNGS)))
+    raise UsageError(text, TEXTS.message("several-rungs", rungs=" / ".join(found)), TEXTS.message("several-rungs-next"))
 
 
 def script_path(rung: str) -> Path:
@@ -58,7 +59,7 @@ def script_path(rung: str) -> Path:
         path = folder / f"{rung}.py"
         if path.is_file():
             return path
-    raise UsageError(rung, "its script is not installed.", "Reinstall lanewise, or run from a checkout.")
+    raise UsageError(rung, TEXTS.message("no-script"), TEXTS.message("no-script-next"))
 
 
 def rung_title(rung: str) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from lanewise.errors import UsageError
+from lanewise.recording.texts import TEXTS
 
 __all__ = ["FLAGS", "Plan"]
 
@@ -75,9 +76,9 @@ class Plan:
         for name in ("skip", "timed", "warmup", "active", "limit_bytes"):
             number = getattr(self, name)
             if number < 0:
-                raise UsageError(name, f"{number} is below 0.")
+                raise UsageError(name, TEXTS.message("below-0", number=number))
         if self.active == 0:
-            raise UsageError("active", "0 steps to record.", "Give 1 or more.")
+            raise UsageError("active", TEXTS.message("no-active"), TEXTS.message("no-active-next"))
 
     @property
     def needed(self) -> int:

@@ -25,7 +25,7 @@ from typing import Any
 from lanewise.errors import UsageError
 from lanewise.recording.attach import ORDERS, Orders
 from lanewise.recording.plan import Plan
-from lanewise.recording.texts import Notice
+from lanewise.recording.texts import TEXTS, Notice
 from lanewise.recording.writing import refuse_existing
 
 __all__ = ["Outcome", "command_of", "run_recorded"]
@@ -57,7 +57,7 @@ def command_of(words: Sequence[str]) -> list[str]:
         UsageError: there is no command.
     """
     if not words:
-        raise UsageError("record", "no command to record.", "lanewise record -- python train.py")
+        raise UsageError("record", TEXTS.message("no-command"), TEXTS.message("no-command-next"))
     if words[0] == "-m" or (words[0].endswith(".py") and not os.access(words[0], os.X_OK)):
         return [sys.executable, *words]
     return list(words)
@@ -75,7 +75,9 @@ def run_recorded(command: Sequence[str], plan: Plan, step_on: str = "auto") -> O
         try:
             child = subprocess.Popen(list(command), env=_environment(os.environ, orders))
         except OSError as error:
-            raise UsageError(command[0], f"could not be started ({error.strerror}).", "Is it on the PATH?") from None
+            raise UsageError(
+                command[0], TEXTS.message("not-started", why=error.strerror), TEXTS.message("not-started-next")
+            ) from None
         with _forwarding_signals(child):
             status = child.wait()
         found = [_report(path) for path in sorted(Path(reports).glob("*.json"))]

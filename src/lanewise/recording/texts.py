@@ -140,4 +140,42 @@ _DOCTOR = {
     "advice-disk-unwritable": "{path} cannot be written. Give another folder with --out.",
 }
 
-TEXTS = Catalog("recording", {**_ENGLISH, **_DOCTOR})
+_ERRORS = {
+    "no-command": "no command to record.",
+    "no-command-next": "Write: lanewise record -- python train.py",
+    "not-started": "could not be started ({why}).",
+    "not-started-next": "Is it on the PATH?",
+    "below-0": "{number} is below 0.",
+    "no-active": "0 steps to record.",
+    "no-active-next": "Give 1 or more.",
+    "exists": "exists already, and nothing is overwritten.",
+    "exists-next": "--force replaces it.",
+    "exists-often": "exists already, with 9,998 more of that name.",
+    "exists-often-next": "Clear the folder.",
+    "nothing-written": "torch wrote no trace.",
+    "nothing-written-next": "Is the disk full?",
+    "no-rung": "no rung has this name.",
+    "no-rung-next": "There are: {rungs}.",
+    "several-rungs": "may be {rungs}.",
+    "several-rungs-next": "Give more of the name.",
+    "no-script": "its script is not installed.",
+    "no-script-next": "Reinstall lanewise, or run from a checkout.",
+}
+
+# The lessons' own first lines, for the list of rungs.
+_RUNGS = {
+    "rung-01_matmul_add": "one matrix product, one addition, and everything around them",
+    "rung-02_linear": "a linear layer, and the kernel that is not there",
+    "rung-03_simple_mlp": "the feed-forward layer of a transformer, gated by a GELU",
+    "rung-03_kernels_mlp": "the same layer with a kernel that somebody tuned",
+    "rung-04_a_naive_attention": "attention as the formula has it",
+    "rung-04_b_inplace_ops_attention": "the same attention, one letter longer",
+    "rung-04_c_sdpa_attention": "attention as one op, and the backend behind it",
+    "rung-04_d_kernels_attention": "an attention kernel from the kernels hub",
+    "rung-05_transformer": "a whole small decoder, forward or training",
+    "rung-06_decode": "generation, one token at a time",
+    "rung-07_data_pipeline": "a data pipeline that is too slow, on demand",
+    "rung-08_distributed": "several processes that train one model",
+}
+
+TEXTS = Catalog("recording", {**_ENGLISH, **_DOCTOR, **_ERRORS, **_RUNGS})

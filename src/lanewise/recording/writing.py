@@ -22,6 +22,7 @@ from typing import IO, Any, cast
 from lanewise.errors import UsageError
 from lanewise.recording.plan import Plan
 from lanewise.recording.ranks import ranks
+from lanewise.recording.texts import TEXTS
 
 __all__ = ["SUFFIXES", "file_name", "rewrite", "target", "temporary_beside"]
 
@@ -83,7 +84,7 @@ def refuse_existing(plan: Plan) -> None:
     here = ranks()
     path = target(plan, here.rank, here.world_size, None, None)
     if path.exists():
-        raise UsageError(str(path), "exists already, and nothing is overwritten.", "--force replaces it.")
+        raise UsageError(str(path), TEXTS.message("exists"), TEXTS.message("exists-next"))
 
 
 def free_name(path: Path, force: bool) -> Path:
@@ -97,7 +98,7 @@ def free_name(path: Path, force: bool) -> Path:
         candidate = path.with_name(f"{stem}-{number}{suffix}")
         if not candidate.exists():
             return candidate
-    raise UsageError(str(path), "exists already, with 9,998 more of that name.", "Clear the folder.")
+    raise UsageError(str(path), TEXTS.message("exists-often"), TEXTS.message("exists-often-next"))
 
 
 @contextmanager
@@ -141,7 +142,7 @@ def _pieces(raw: IO[bytes], header: Mapping[str, Any], renamed: tuple[bytes, byt
     first = raw.read(_CHUNK_BYTES)
     brace = first.find(b"{")
     if brace < 0:
-        raise UsageError("", "torch wrote no trace.", "Is the disk full?")
+        raise UsageError("", TEXTS.message("nothing-written"), TEXTS.message("nothing-written-next"))
     yield b'{\n"lanewise": ' + json.dumps(header, ensure_ascii=False).encode() + b","
     kept = first[brace + 1 :]
     while True:
