@@ -26,6 +26,7 @@ _TEXTS = Catalog(
     {
         "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
         "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
+        "no-gpu-work-read": "No GPU work in what could be read of this trace.",
         "no-events": "There is nothing in this trace.",
         "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
         "no-steps": "The GPU was busy for {busy} of {window}; without step marks, what bounds a step is not told.",
@@ -155,7 +156,9 @@ def _not_judged(trace: Trace) -> str | None:
     if not len(trace):
         return "no-events"
     if c.gpu_timing == "none":
-        return "no-gpu-records" if c.launches else "no-gpu-work"
+        if c.launches:
+            return "no-gpu-records"
+        return "no-gpu-work-read" if trace.truncated or trace.skipped_events else "no-gpu-work"
     return "partial" if c.gpu_timing == "partial" else None
 
 

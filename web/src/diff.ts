@@ -5,7 +5,7 @@ import { pressed, type Jumps } from "./controls";
 import type { Diff, DiffPair, DiffPayload, Payload } from "./data";
 import { details } from "./details";
 import { h, prose } from "./dom";
-import { count, duration } from "./format";
+import { count } from "./format";
 import { bar, classes, fillHelp, listenKeys, place, preparePrint, scrollToTimeline, searchField, tool } from "./frame";
 import { Model } from "./model";
 import { State } from "./state";
@@ -178,7 +178,7 @@ export class DiffPage {
       const step = this.stepOf(side);
       const t = side.state.t.bind(side.state);
       side.head.replaceChildren(h("b", {}, t(place ? "col-new" : "col-base")), h("span", {}, side.name),
-        step ? h("span", { class: "soft" }, t("step-shown", { index: step.index, time: duration(step.end - step.start) })) : "");
+        step ? h("span", { class: "soft" }, t("step-shown", { index: step.index })) : "");
     });
   }
 

@@ -287,13 +287,13 @@ export class Painter {
     const { g, colours } = this;
     g.fillStyle = colours.line;
     g.fillRect(0, RULER + MARKS - 1, scene.width, 1);
-    let taken = -Infinity;
+    const taken: number[] = [];
     g.textAlign = "center";
     for (const mark of [...scene.marks].sort((a, b) => Number(b.on) - Number(a.on) || a.time - b.time)) {
       const x = this.x(scene, mark.time);
       if (x < GUTTER || x > scene.width) continue;
-      if (!mark.on && Math.abs(x - taken) < 15) continue;
-      if (!mark.on) taken = x;
+      if (taken.some((at) => Math.abs(x - at) < 15)) continue;
+      taken.push(x);
       g.fillStyle = mark.on ? colours.accent : mark.good ? colours.soft : colours.mark;
       g.beginPath();
       g.roundRect(x - 7, RULER + 2, 14, 13, 3);

@@ -24,6 +24,7 @@ export function place(app: HTMLElement, ...parts: HTMLElement[]): void {
   const opened = new Set([...document.querySelectorAll("details[open][id]")].map((d) => d.id));
   const first = !app.childElementCount;
   app.replaceChildren(...parts);
+  for (const link of app.querySelectorAll<HTMLAnchorElement>(".bar nav a")) link.hidden = !document.querySelector(link.hash);
   if (!first) for (const d of document.querySelectorAll<HTMLDetailsElement>("details[id]")) d.open = opened.has(d.id);
 }
 

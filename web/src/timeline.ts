@@ -238,13 +238,13 @@ export class TimelineView {
     return slices;
   }
 
-  /** The stretch that shows all of some slices where they can be told apart, else what is around the first. */
+  /** The stretch that shows all of some slices where they can be made out in it, else what is around the first. */
   extent(slices: number[]): [number, number] {
     const { model } = this;
     const begin = Math.min(...slices.map((s) => model.start[s])), end = Math.max(...slices.map((s) => model.end[s]));
     const [from, to] = [model.start[slices[0]], model.end[slices[0]]];
     const length = Math.max(to - from, 1000);
-    const visible = length / (end - begin) > 0.004;
+    const visible = slices.reduce((sum, s) => sum + Math.max(model.duration(s), 1000), 0) / (end - begin) > 0.004;
     const [b, e] = visible ? [begin, end] : [from - length * 8, to + length * 8];
     const pad = (e - b) * 0.08;
     return [b - pad, e + pad];

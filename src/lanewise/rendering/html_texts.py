@@ -137,7 +137,7 @@ TEXTS = Catalog(
         "show-short": "Show",
         "times-a-step": "{count} times a step",
         "one-scale": "Both timelines have one scale and begin together: with the step, or with the change that is shown.",
-        "step-shown": "step {index}: {time}",
+        "step-shown": "step {index}",
         "step-ends": "end of the step in {name}",
         "search-both": "{base} in the base, {new} in the new trace",
         "spread": "Step times under the profiler",
