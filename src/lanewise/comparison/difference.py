@@ -22,7 +22,7 @@ from .document import SCHEMA, Comparison, Figure, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
 from .headline import headline, needed, points
-from .kernel_groups import kernel_groups, link_share, one_recording, untold
+from .kernel_groups import kernel_groups, link_share, one_recording, untold, without_cpu
 from .texts import TEXTS
 
 __all__ = ["compare", "compare_sides", "pair", "short_names"]
@@ -127,7 +127,7 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     """The base against one other trace; `place` is its place among the sides, `names` are the short names of both."""
     paired = one_recording(base, new)
     ratio = 1.0 if paired else pace(base, new)
-    groups = kernel_groups(base, new, lang, paired=paired)
+    groups = kernel_groups(base, new, lang, paired=paired, pace=ratio)
     shapes = all("shapes" in s.trace.capabilities for s in (base, new))
     found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
     paces = listed_pace(ratio, names, lang)
@@ -135,6 +135,8 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
     if "gpu" in spoiled:
         groups = untold(groups)
+    if {"cpu", "time", "gpu"} & spoiled:
+        groups = without_cpu(groups)
     counts = _counts(base, new, "counts" in spoiled)
     times = _times(base, new, spoiled, paired, ratio)
     moved = any(f.id in ("cpu_us", "time_us", "time_profiled_us") and f.call in ("less", "more") for f in times)

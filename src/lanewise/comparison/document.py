@@ -132,6 +132,9 @@ class KernelGroup(Struct, frozen=True):
         base_bytes, new_bytes: least memory traffic of the ops that launched them; null where shapes do not tell.
         place: annotation or module around them, where recorded.
         base_evidence, new_evidence: the GPU ops themselves, in one usual step of each trace (`Side.step`).
+        base_cpu_us, new_cpu_us: of ops ``replaced`` by another op: CPU time a step of the ops that launch them, without what
+            they call; null for other groups.
+        cpu_call: one of `CALLS`, about that time at the new trace's pace; null for other groups.
     """
 
     kind: str
@@ -147,6 +150,9 @@ class KernelGroup(Struct, frozen=True):
     place: str | None = None
     base_evidence: list[Evidence] = field(default_factory=list)
     new_evidence: list[Evidence] = field(default_factory=list)
+    base_cpu_us: float | None = None
+    new_cpu_us: float | None = None
+    cpu_call: str | None = None
 
 
 class FindingChange(Struct, frozen=True):

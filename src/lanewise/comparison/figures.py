@@ -235,6 +235,14 @@ class TraceSide:
         kept = table[:, self.numbers] if len(self.ctx.steps) else table
         return {self.trace.strings[c]: kept[i] for i, c in enumerate(names.tolist())}
 
+    def launching_ns(self, places: list[int]) -> Array:
+        """float (steps,): own CPU time of the ops that launch the GPU ops at some places of the usual step, each op once."""
+        tree = self.trace.analysis(op_tree)
+        own = self_times(self.trace, tree)
+        owners = self.ctx.owner[self.sequence.rows[:, places]]
+        found = [np.unique(row[row >= 0]) for row in owners]
+        return np.array([own[self.ctx.place[row]].sum() for row in found], dtype=np.float64)
+
     def own_times(self, least: int) -> dict[str, tuple[float, float]]:
         """(median, sum) in ns of the own times of each op and call name that is called at least so often in the steps.
 

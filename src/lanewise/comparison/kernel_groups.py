@@ -16,11 +16,11 @@ from lanewise.report import Evidence, us
 
 from .document import KernelGroup, KernelPart
 from .figures import TraceSide
-from .noise import LINK_RUN, MEMORY_RUN, PRODUCT_RUN, Judgement, judged
+from .noise import LINK_RUN, MEMORY_RUN, OP_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
 
-__all__ = ["Groups", "kernel_groups", "link_share", "one_recording", "untold"]
+__all__ = ["Groups", "kernel_groups", "link_share", "one_recording", "untold", "without_cpu"]
 
 Array = npt.NDArray[Any]
 
@@ -28,6 +28,8 @@ Array = npt.NDArray[Any]
 _TICK_NS = 100.0
 # Between two recordings, what changes a step's GPU time by less says nothing about the program.
 _LEAST_SHARE = 0.005
+# A call of an op under the profiler takes some microseconds; a smaller difference is of no use to anybody.
+_LEAST_CPU_NS = 5_000.0
 _RUNS = dict.fromkeys(("collective", "memcpy-htod", "memcpy-dtoh", "memcpy-ptop"), LINK_RUN)
 # Inductor numbers its kernels.
 _NUMBERED = re.compile(r"^(triton_.*?)_\d+$")
@@ -60,13 +62,14 @@ def one_recording(base: TraceSide, new: TraceSide) -> bool:
     return bool(n >= 8 and len(a) == len(b) and float(np.mean(a == b)) > 0.5)
 
 
-def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool) -> Groups:
+def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, pace: float | None = None) -> Groups:
     """Pair the usual steps' GPU ops.
 
     Args:
         base, new: the traces.
         lang: language of the labels.
         paired: whether both are one recording.
+        pace: how long the same CPU calls take in the new trace against the base; None where it is not known.
     """
     a, b = base.sequence, new.sequence
     matches = grouped(aligned(a.slots, b.slots), a.slots, b.slots)
@@ -77,7 +80,7 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool) -
     same = 0
     structure_same = True
     for found in folded.values():
-        group = _group(base, new, found, lang, paired)
+        group = _with_cpu(_group(base, new, found, lang, paired), base, new, found, pace)
         structure_same &= group.kind == "same"
         if group.kind == "same" and group.call == "not-seen":
             same += group.times
@@ -102,6 +105,11 @@ def _other_grids(matches: list[Match], base: Sequence, new: Sequence) -> float:
     ns = [(float(np.median(base.ns[:, i])), base.slots[i].grid != new.slots[j].grid) for i, j in pairs]
     whole = _step_ns(base)
     return sum(t for t, other in ns if other) / whole if whole else 0.0
+
+
+def without_cpu(groups: Groups) -> Groups:
+    """The same without what is said of CPU times."""
+    return replace(groups, differ=[msgspec.structs.replace(g, cpu_call=g.cpu_call and "withheld") for g in groups.differ])
 
 
 def untold(groups: Groups) -> Groups:
@@ -144,6 +152,31 @@ def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paire
         place=next((s.place for s in slots if s.place), None),
         base_evidence=_evidence(base, left),
         new_evidence=_evidence(new, right),
+    )
+
+
+def _with_cpu(group: KernelGroup, base: TraceSide, new: TraceSide, found: list[Match], pace: float | None) -> KernelGroup:
+    """The same with the CPU time of the ops that launch it, where one op stands in place of another.
+
+    It is judged at one pace, and called only where the numbers as recorded differ in the same direction. What two recordings
+    differ by was measured on medians, which have the spread of the steps in them; each must be exceeded, not their sum.
+    """
+    ops = [{part.op for part in parts} for parts in (group.base, group.new)]
+    if group.kind != "replaced" or pace is None or None in ops[0] | ops[1] or ops[0] == ops[1]:
+        return group
+    a = base.launching_ns([i for m in found for i in m.base])
+    b = new.launching_ns([j for m in found for j in m.new])
+    middle = float(np.median(a)), float(np.median(b))
+    calls = {
+        "more" if middle[1] > middle[0] else "less",
+        judged(np.array(middle[:1]), np.array(middle[1:]), OP_RUN, pace=pace, least=_LEAST_CPU_NS).call,
+        judged(a, b, 0.0, pace=pace).call,
+    }
+    return msgspec.structs.replace(
+        group,
+        base_cpu_us=us(middle[0]),
+        new_cpu_us=us(middle[1]),
+        cpu_call=calls.pop() if len(calls) == 1 else "not-seen",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ class Sequence:
         steps: number of those steps.
         all_steps: number of steps looked at.
         place: which of the trace's steps `slots` are from, -1 where the trace has no steps.
+        rows: int (steps, slots): their rows of `gpu_ops`.
     """
 
     slots: list[Slot]
@@ -66,6 +67,7 @@ class Sequence:
     steps: int
     all_steps: int
     place: int = -1
+    rows: Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
 
 
 def step_sequence(ctx: Context) -> Sequence:
@@ -81,7 +83,7 @@ def step_sequence(ctx: Context) -> Sequence:
     usual = max(reversed(list(shapes.values())), key=len)
     ns = np.stack([ctx.gpu_ns[rows] for rows in usual]).astype(np.float64)
     place = int(ctx.steps.gpu_step[usual[-1][0]]) if len(ctx.steps) else -1
-    return Sequence(_slots(ctx, usual[-1]), ns, len(usual), len(rows_of), place)
+    return Sequence(_slots(ctx, usual[-1]), ns, len(usual), len(rows_of), place, np.stack(usual))
 
 
 def _rows_by_step(ctx: Context) -> list[Array]:

@@ -179,6 +179,7 @@ TEXTS = Catalog(
         "about-same": "same time",
         "traffic-less": "{size} less memory traffic",
         "traffic-more": "{size} more memory traffic",
+        "launcher": "its op takes {new} of CPU itself instead of {base}",
         "was-removed": "gone",
         "was-added": "new",
         "kernels-same": "GPU ops that are the same and take the same time: {count}.",

@@ -95,6 +95,9 @@ def group_numbers(group: KernelGroup, lang: str) -> str:
     if moved is not None and abs(moved) >= _LEAST_BYTES:
         key = "traffic-less" if moved < 0 else "traffic-more"
         out.append(TEXTS(key, lang, size=units.size(abs(moved), lang)))
+    if group.cpu_call in ("less", "more"):
+        before, after = us_text(group.base_cpu_us, lang), us_text(group.new_cpu_us, lang)
+        out.append(TEXTS("launcher", lang, base=before, new=after))
     return TEXTS("separator", lang).join(out)
 
 
