@@ -42,13 +42,13 @@ async function run(job) {
 
 /** What the page shows. */
 function look() {
-  const text = (selector) => document.querySelector(selector)?.textContent ?? null;
+  const text = (selector) => document.querySelector(selector)?.textContent.replaceAll("\u00a0", " ") ?? null;
   const body = getComputedStyle(document.body);
   return {
     lang: document.documentElement.lang, title: document.title, verdict: text("h1"), ground: body.backgroundColor,
     sections: [...document.querySelectorAll("section")].map((s) => s.id), images: document.images.length,
     scripts: document.scripts.length, slices: globalThis.lanewise.slices, environment: text("#environment"),
-    findings: document.querySelectorAll(".finding").length, pwned: globalThis.pwned ?? null, text: document.querySelector("main").textContent,
+    findings: document.querySelectorAll(".finding").length, pwned: globalThis.pwned ?? null, text: text("main"),
     unnamed: [...document.querySelectorAll("button, input, select, canvas")].filter((e) =>
       !(e.textContent.trim() || e.getAttribute("aria-label") || e.title)).length,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,

@@ -25,10 +25,13 @@ function dress<E extends Element>(element: E, props: Props, children: Child[]): 
   return element;
 }
 
+/** A number and its unit stay on one line. */
+const NUMBER = /(\d) (?=(?:ns|µs|ms|s|%|B|[KMGT]iB|[GT]B\/s|[GT]FLOP\/s)(?![A-Za-z]))/g;
+
 /** Text with `code` in backticks set as code; the rest stays text. */
 export function prose(text: string): DocumentFragment {
   const out = document.createDocumentFragment();
-  text.split("`").forEach((part, i) => out.append(i % 2 ? h("code", {}, part) : part));
+  text.split("`").forEach((part, i) => out.append(i % 2 ? h("code", {}, part) : part.replace(NUMBER, "$1\u00a0")));
   return out;
 }
 
