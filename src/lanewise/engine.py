@@ -97,6 +97,7 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
     alone = [_saving(context, d, d.change) for _, d in drafts]
     order = sorted(range(len(drafts)), key=lambda i: (drafts[i][0].precedence, -(alone[i] or 0.0)))
     taken_rows: set[int] = set()
+    room = _Room(context)
     taken_cpu: Any = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
     out = []
     for i in order:
@@ -108,13 +109,44 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
         saving = alone[i] if change is draft.change else _saving(context, draft, change)
         if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
             continue
+        saving = room.within(saving, change)
         ends = (None if end is None else _less(end, taken_rows, taken_cpu) for end in (draft.low, draft.high))
-        low, high = (_saving(context, draft, end) for end in ends)
+        low, high = (room.within(_saving(context, draft, end), change) for end in ends)
         out.append(_Priced(rule, draft, saving, low, high))
+        room.take(saving, change)
         taken_rows |= set(change.gpu)
         if change.cpu is not None and not rule.general:
             taken_cpu = union(np.r_[taken_cpu[0], change.cpu[0]], np.r_[taken_cpu[1], change.cpu[1]])
     return out
+
+
+class _Room:
+    """What is left of a step once earlier findings have had their share: its time, less the GPU work that remains."""
+
+    def __init__(self, context: Context) -> None:
+        self._replay = context.replay
+        self._saved_ns = 0.0
+        self._made = Change()
+
+    def within(self, saving_ns: float | None, change: Change) -> float | None:
+        """A saving, but no more than is left."""
+        if saving_ns is None or self._replay is None:
+            return saving_ns
+        most = self._replay.most_saving(self._with(change)) - self._saved_ns
+        return min(saving_ns, max(most, 0.0))
+
+    def take(self, saving_ns: float | None, change: Change) -> None:
+        """Count a finding that stays."""
+        self._saved_ns += saving_ns or 0.0
+        self._made = self._with(change)
+
+    def _with(self, change: Change) -> Change:
+        """What is changed on the GPU by this and by what was counted before."""
+        gpu = dict(self._made.gpu)
+        for row, ns in change.gpu.items():
+            gpu[row] = min(ns, gpu.get(row, ns))
+        aside = [rows for rows in (self._made.aside, change.aside) if rows is not None]
+        return Change(gpu=gpu, aside=np.unique(np.concatenate(aside)) if aside else None)
 
 
 def _saving(context: Context, draft: Draft, change: Change | None) -> float | None:
@@ -162,7 +194,7 @@ def _finding(context: Context, p: _Priced, step_ns: float | None, lang: str) -> 
         title=title,
         text=text,
         fix=fix,
-        cost_us_per_step=us(_plain(p.draft.cost_ns)),
+        cost_us_per_step=us(_plain(_cost(p))),
         saving_us_per_step=us(_plain(p.saving_ns)) if not p.draft.good else None,
         share_ratio=None if p.draft.good or p.saving_ns is None or not step_ns else round(float(p.saving_ns) / step_ns, 4),
         confidence=p.draft.confidence,
@@ -173,6 +205,13 @@ def _finding(context: Context, p: _Priced, step_ns: float | None, lang: str) -> 
         where=p.draft.where,
         folded=p.folded,
     )
+
+
+def _cost(p: _Priced) -> float | None:
+    """What it costs, and never less than what a fix saves: the saving counts what the problem holds up besides its own time."""
+    if p.draft.cost_ns is None or p.saving_ns is None or p.draft.good:
+        return p.draft.cost_ns
+    return max(p.draft.cost_ns, p.saving_ns)
 
 
 def _plain(ns: float | None) -> float | None:

@@ -76,16 +76,19 @@ class Where:
     """Where a usual step's time goes on the busiest device, in ns by cause; the parts sum to `step_ns`.
 
     In the step's real time where the trace carries it: the GPU's work stays as recorded, and the idle time that the profiler
-    inflates shrinks to what remains.
+    inflates shrinks to what remains. `recorded` are the causes before they were fitted to the step's time.
     """
 
     step_ns: float
     causes: dict[str, float]
     device: int
+    recorded: dict[str, float]
 
 
 def where_time_goes(context: Context) -> Where | None:
-    """Mean over the usual steps; None without steps, or where idle time is not known."""
+    """Mean over the usual steps, fitted to the time that the report gives a step; None without steps, or where idle time
+    is not known.
+    """
     trace = context.trace
     if not len(context.steps) or context.coverage.gpu_timing != "ok":
         return None
@@ -98,13 +101,26 @@ def where_time_goes(context: Context) -> Where | None:
     if not mine:
         return None
     causes = {c: float(np.mean([s.causes[c] for s in mine])) for c in mine[0].causes}
-    step = sum(causes.values())
-    if context.replay is not None and context.replay.real:
-        causes, step = _real(causes, context.replay.real_ns)
-    return Where(step, causes, busiest)
+    if context.replay is None:
+        return Where(sum(causes.values()), causes, busiest, causes)
+    step = context.replay.real_ns
+    if context.replay.real:
+        causes = _real(causes, step)
+        return Where(step, causes, busiest, causes)
+    return Where(step, _fitted(causes, step), busiest, causes)
 
 
-def _real(causes: dict[str, float], real_ns: float) -> tuple[dict[str, float], float]:
+def _fitted(causes: dict[str, float], step_ns: float) -> dict[str, float]:
+    """The usual steps are not all steps, and their mean is not quite the median of all: the GPU's work stays, idle time gives."""
+    whole = sum(causes.values())
+    busy = sum(v for c, v in causes.items() if not c.startswith("idle_"))
+    idle, room = whole - busy, step_ns - busy
+    if idle > 0 and room >= 0:
+        return {c: v * room / idle if c.startswith("idle_") else v for c, v in causes.items()}
+    return {c: v * step_ns / whole for c, v in causes.items()} if whole else causes
+
+
+def _real(causes: dict[str, float], real_ns: float) -> dict[str, float]:
     busy = sum(v for c, v in causes.items() if not c.startswith("idle_"))
     idle = sum(causes.values()) - busy
     room = max(real_ns - busy, 0.0)
@@ -116,7 +132,7 @@ def _real(causes: dict[str, float], real_ns: float) -> tuple[dict[str, float], f
     out = {c: v if not c.startswith("idle_") else v * (shrink if c in _INFLATED else rest) for c, v in causes.items()}
     total = sum(out.values())
     # What still differs (steps vary from run to run) is spread over all causes alike.
-    return ({c: v * real_ns / total for c, v in out.items()}, real_ns) if total else (out, real_ns)
+    return {c: v * real_ns / total for c, v in out.items()} if total else out
 
 
 def verdict(context: Context, findings: list[doc.Finding], lang: str) -> doc.Verdict:
@@ -172,14 +188,14 @@ def _no_steps(trace: Trace, lang: str) -> str:
 
 def _bound(context: Context, where: Where, findings: list[doc.Finding]) -> tuple[str, doc.Finding | None]:
     """What takes the largest part of the step, and the finding that names it where that is a busy CPU."""
-    parts = {bound: sum(where.causes[c] for c in causes) for bound, causes in _BOUNDS.items()}
+    parts = {bound: sum(where.recorded[c] for c in causes) for bound, causes in _BOUNDS.items()}
     # Launching and Python are one side: which of the two it is matters only once the CPU is the limit.
     cpu = parts["launch"] + parts["cpu"] + parts["host-sync"]
     device_copies = parts["copy"] * (1 - _host_share(context))
     parts["gpu"] += device_copies  # copies within the GPU's memory are its own work
     parts["copy"] -= device_copies
     best = max(("communication", "copy", "data", "compile", "unknown"), key=lambda b: parts[b])
-    if parts["gpu"] >= _GPU_SHARE * where.step_ns:
+    if parts["gpu"] >= _GPU_SHARE * sum(where.recorded.values()):
         best = "gpu"
     elif cpu > parts[best]:
         best = max(("launch", "cpu", "host-sync"), key=lambda b: parts[b])

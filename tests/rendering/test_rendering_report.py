@@ -66,7 +66,7 @@ def test_everything_that_the_report_knows_is_said() -> None:
     for said in (
         "saves 2.00 ms a step (20 %)",
         "costs 2.10 ms a step",
-        "1.50 ms to 2.30 ms",
+        "saving between 1.50 ms and 2.30 ms",
         "confidence high",
         "at train.py(42): step",
         "explains small-copies",

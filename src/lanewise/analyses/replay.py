@@ -143,11 +143,15 @@ class Replay:
         self.base_ns = self.time(Change())
 
     def saving(self, change: Change) -> float:
-        """What a step would lose in ns, scaled to the step's real time; at least 0."""
+        """What a step would lose in ns, scaled to the step's real time; at least 0, and never GPU work that remains."""
         if self.base_ns <= 0:
             return 0.0
-        lost = max(0.0, self.base_ns - self.time(change))
-        return lost / self.base_ns * self.real_ns
+        lost = max(0.0, self.base_ns - self.time(change)) / self.base_ns * self.real_ns
+        return min(lost, self.most_saving(change))
+
+    def most_saving(self, change: Change) -> float:
+        """The time of a step, less the GPU work that remains with a change made."""
+        return max(self.real_ns, self.gpu_ns()) - self.gpu_ns(change)
 
     def cpu_ns(self, change: Change | None = None) -> float:
         """CPU work of a step outside the profiler, waits left out; with a change made."""
@@ -161,9 +165,12 @@ class Replay:
         """CPU work of a step as recorded, waits left out."""
         return float(self.chain.work.sum()) / self.steps
 
-    def gpu_ns(self) -> float:
-        """GPU time of a step."""
-        return float(self.chain.gpu_ns.sum()) / self.steps
+    def gpu_ns(self, change: Change | None = None) -> float:
+        """GPU time of a step, with a change made; what would run beside the rest is left out."""
+        gpu = self._gpu(change or Change())
+        if change is not None and change.aside is not None:
+            gpu = gpu[~np.isin(self.chain.gpu_row, change.aside)]
+        return float(gpu.sum()) / self.steps
 
     def time(self, change: Change) -> float:
         """Replayed time of a step in ns with a change made."""
@@ -218,16 +225,22 @@ class Replay:
             own *= max(0.0, 1 + change.extra_cpu_ns * self.steps / float(own.sum()))
         return own
 
-    def _run(self, work: Array, change: Change) -> float:
+    def _gpu(self, change: Change) -> Array:
+        """GPU time of each op with a change made."""
         c = self.chain
         gpu = c.gpu_ns.astype(np.float64)
-        if change.gpu:
-            rows = np.fromiter(change.gpu, dtype=np.int64, count=len(change.gpu))
-            new = np.fromiter(change.gpu.values(), dtype=np.float64, count=len(change.gpu))
-            order = np.argsort(rows)
-            place = np.minimum(np.searchsorted(rows[order], c.gpu_row), len(rows) - 1)
-            hit = rows[order][place] == c.gpu_row
-            gpu = np.where(hit, np.minimum(new[order][place], gpu), gpu)
+        if not change.gpu:
+            return gpu
+        rows = np.fromiter(change.gpu, dtype=np.int64, count=len(change.gpu))
+        new = np.fromiter(change.gpu.values(), dtype=np.float64, count=len(change.gpu))
+        order = np.argsort(rows)
+        place = np.minimum(np.searchsorted(rows[order], c.gpu_row), len(rows) - 1)
+        hit = rows[order][place] == c.gpu_row
+        return np.where(hit, np.minimum(new[order][place], gpu), gpu)
+
+    def _run(self, work: Array, change: Change) -> float:
+        c = self.chain
+        gpu = self._gpu(change)
         aside = np.zeros(len(gpu), dtype=np.bool_) if change.aside is None else np.isin(c.gpu_row, change.aside)
         side = np.where(aside, gpu, 0.0)
         gpu = np.where(aside, 0.0, gpu)

@@ -31,14 +31,14 @@ def limit_rows(trace: Trace, lang: str, *, quiet: bool) -> tuple[Sequence[Field]
         if text and not quiet:
             click.echo(f"lanewise: {text}", err=True)
     fields = [
-        Field("name", "col-kernel", "String", 18),
-        Field("count", "col-calls", "Int64"),
-        Field("total_us", "col-time", "Float64"),
+        Field("name", "col-kernel", "String", 24),
+        Field("count", "col-calls", "Int64", optional=True),
+        Field("total_us", "col-time", "Float64", optional=True),
         Field("flops_per_s", "col-flops", "Float64"),
         Field("bytes_per_s", "col-bandwidth", "Float64"),
         Field("limit_ratio", "col-of-limit", "Float64"),
         Field("bound", "col-bound", "String"),
-        Field("headroom_per_step_us", "col-headroom", "Float64"),
+        Field("headroom_per_step_us", "col-headroom-step", "Float64"),
         Field("known_us", None, "Float64"),
         Field("limit_us", None, "Float64"),
         Field("source", None, "String"),

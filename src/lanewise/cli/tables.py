@@ -199,10 +199,10 @@ def _op_fields(with_gpu: bool, with_shapes: bool) -> list[Field]:
     return [
         Field("name", "col-op", "String", 18),
         Field("category", None, "String"),
-        *([Field("shapes", "col-shapes", "String", 12)] if with_shapes else []),
+        *([Field("shapes", "col-shapes", "String", 20)] if with_shapes else []),
         Field("count", "col-calls", "Int64"),
         Field("cpu_self_us", "col-cpu-self", "Float64"),
-        Field("cpu_total_us", "col-cpu-total", "Float64"),
+        Field("cpu_total_us", "col-cpu-total", "Float64", optional=with_shapes),
         Field("gpu_self_us", gpu, "Float64"),
         Field("gpu_total_us", gpu and "col-gpu-total", "Float64"),
         Field("gpu_ops", None, "Int64"),

@@ -31,12 +31,14 @@ class Field:
         title: key of its heading among the terminal's texts; None leaves it out there.
         type: Polars type as text.
         least: for texts in a terminal, cells that it may shrink to.
+        optional: whether a terminal leaves it out where there is no room.
     """
 
     key: str
     title: str | None
     type: str
     least: int | None = None
+    optional: bool = False
 
     @property
     def number(self) -> bool:
@@ -67,7 +69,7 @@ def render(table: Table, *, lang: str, width: int = 80, color: bool = False) -> 
     if not table.rows:
         return f"{TEXTS('no-rows', lang)}\n"
     shown = [(i, f) for i, f in enumerate(table.fields) if f.title is not None]
-    heads = [Column(TEXTS(f.title, lang), right=f.number, least=f.least) for _, f in shown if f.title is not None]
+    heads = [Column(TEXTS(f.title or "", lang), right=f.number, least=f.least, optional=f.optional) for _, f in shown]
     cells = [[_cell(table, f, row[i], lang) for i, f in shown] for row in table.rows]
     lines = columns(heads, cells, width, indent=0)
     hidden = table.total - len(table.rows)
@@ -91,7 +93,26 @@ def _cell(table: Table, field_: Field, value: Any, lang: str) -> str:
         return units.count(value, lang)
     if isinstance(value, list):
         return f"{value[0]} +{len(value) - 1}" if len(value) > 1 else "".join(value)
+    if field_.key == "shapes":
+        return _shapes(value)
     return table.shown_as.get(field_.key, {}).get(value, str(value))
+
+
+def _shapes(recorded: str) -> str:
+    """Recorded input shapes as people write them: ``[[8192, 768], [], [[2], [3]]]`` is ``8192x768, (2, 3)``."""
+    import json
+
+    try:
+        shapes = json.loads(recorded)
+        return ", ".join(text for text in map(_shape, shapes) if text) or "-"
+    except (ValueError, TypeError):
+        return recorded
+
+
+def _shape(shape: list[Any]) -> str:
+    if shape and all(isinstance(size, list) for size in shape):
+        return f"({', '.join(_shape(one) for one in shape)})"
+    return "x".join(map(str, shape))
 
 
 def frame(table: Table) -> polars.DataFrame:

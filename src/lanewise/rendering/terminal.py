@@ -118,18 +118,19 @@ def _verdict_proof(page: Page, report: Report) -> None:
     if not page.verbose or not (verdict.numbers or verdict.evidence):
         return
     page.heading(TEXTS("evidence", lang))
-    for text in _bound_numbers(verdict.numbers, lang) if verdict.numbers else []:
+    real = report.step.source == "unprofiled"
+    for text in _bound_numbers(verdict.numbers, lang, real=real) if verdict.numbers else []:
         page.item(text)
     page.lines += evidence_lines(page, report, verdict.evidence, 2)
 
 
-def _bound_numbers(n: BoundNumbers, lang: str) -> list[str]:
+def _bound_numbers(n: BoundNumbers, lang: str, *, real: bool) -> list[str]:
     out = []
     if n.gpu_share_ratio is not None:
         share = units.percent(n.gpu_share_ratio, lang)
         out.append(TEXTS("bound-gpu", lang, share=share, time=us_text(n.gpu_us_per_step, lang)))
     if n.cpu_us_per_step is not None:
-        out.append(TEXTS("bound-cpu", lang, time=us_text(n.cpu_us_per_step, lang)))
+        out.append(TEXTS("bound-cpu-real" if real else "bound-cpu", lang, time=us_text(n.cpu_us_per_step, lang)))
     if n.growth_ratio is not None:
         out.append(TEXTS("bound-growth", lang, times=f"{n.growth_ratio:.1f}"))
     if n.queue_depth_median is not None:
@@ -144,7 +145,6 @@ def _where(page: Page, report: Report) -> None:
     rows, lang = report.where, page.lang
     if not rows:
         return
-    # The parts sum to the time of a usual step, which need not be the median of all.
     page.heading(TEXTS("where", lang), TEXTS("step-on-gpu", lang, step=us_text(sum(r.us for r in rows), lang)))
     idle = [r.cause for r in rows if r.cause not in _CAUSES]
     looks = dict(_CAUSES)

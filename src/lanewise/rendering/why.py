@@ -19,9 +19,9 @@ TEXTS = Catalog(
     "why",
     {
         "busy": "GPU {device} at {moment}: busy.",
-        "running": "  stream {stream}: {name}, since {since}, for {left} more",
+        "running": "  stream {stream}: {name}, running for {since}, {left} to go",
         "by": "    launched by {op}",
-        "idle": "GPU {device} at {moment}: idle, for {length} in all (from {begin} on).",
+        "idle": "GPU {device} at {moment}: idle, for {length} from {begin} on.",
         "cause": "  {time}  {share}  {cause}",
         "activity": "  The launching thread was in: {chain}",
         "python": "  The launching thread was in no recorded op: Python, or waiting outside PyTorch.",

@@ -29,7 +29,7 @@ class BoundNumbers(Struct, frozen=True):
     Attributes:
         gpu_us_per_step: GPU work of a step.
         gpu_share_ratio: the step's share in which the GPU worked.
-        cpu_us_per_step: CPU work of a step outside the profiler.
+        cpu_us_per_step: CPU work of a step: outside the profiler where its step time is known, else as recorded.
         growth_ratio: how much the GPU's work must grow before the CPU stops being the limit: CPU work over GPU work.
         queue_depth_median: launched and unfinished GPU ops at a launch.
         profiler_slowdown_ratio: CPU work under the profiler over CPU work without it.
