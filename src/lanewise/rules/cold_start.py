@@ -103,7 +103,7 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Cold start",
-        "title": "The first recorded step is no steady step: {first}, later ones {usual}",
+        "title": "The first recorded step is not a steady one: {first}, later ones {usual}",
         "text": "It spends {extra} more on loading code, allocating memory and the like, the longest of it in {longest}. Per-step figures "
         "leave it out.",
         "text_compile": "It spends {extra} more on compiling and loading, the longest of it in {longest}. Per-step figures leave it out.",

@@ -56,12 +56,12 @@ RULE = Rule(
     needs=("gpu_events", "launches", "shapes"),
     check=_check,
     english={
-        "name": "Epilogues inside products",
-        "title": "Bias or activation done inside products: {saved} saved a step",
-        "text": "Products that apply {epilogues} before they store their result: {kernels} a step. As ops of their own these would read and "
+        "name": "Epilogues inside matmuls",
+        "title": "Bias or activation done inside matmuls: {saved} saved a step",
+        "text": "Matmuls that apply {epilogues} before they store their result: {kernels} a step. As ops of their own these would read and "
         "write {bytes} more, {saved} at {rate}.",
         "fix": "Nothing to do.",
-        "doc_finds": "Kernels of matrix products and convolutions whose name says that they apply a bias, an activation or a scale before "
+        "doc_finds": "Kernels of matmuls and convolutions whose name says that they apply a bias, an activation or a scale before "
         "they store the result.",
         "doc_why": "The result is still in registers: adding a bias there is free, while an op of its own reads and writes the whole result.",
         "doc_fix": "F.linear and nn.Linear with a bias do it by themselves; torch._addmm_activation and torch.compile also fuse ReLU and GELU.",

@@ -112,7 +112,7 @@ RULE = Rule(
     english={
         "name": "Layout copies",
         "title": "Copies that only turn dimensions in memory: {gpu} a step",
-        "text": "{ops} copies a tensor to another order of dimensions right before a product that takes either order, or before a copy "
+        "text": "{ops} copies a tensor to another order of dimensions right before a matmul that takes either order, or before a copy "
         "that turns it back; copies a step: {kernels}.",
         "fix": "Leave .contiguous() out: x.transpose(1, 2) @ w reads the transposed tensor as it is, at the same speed",
         "title_conv": "Convolutions turn NCHW to NHWC and back: {gpu} a step",
@@ -120,14 +120,14 @@ RULE = Rule(
         "time. The tensor-core kernels want the channels innermost.",
         "fix_conv": "model = model.to(memory_format=torch.channels_last); x = x.to(memory_format=torch.channels_last)",
         "doc_finds": "Kernels of cuDNN or MIOpen that turn tensors around a convolution, and `.contiguous()`, `.clone()` or `.reshape()` that "
-        "copy to another order of dimensions just before a matrix product or before a copy that undoes it.",
+        "copy to another order of dimensions just before a matmul or before a copy that undoes it.",
         "doc_why": "A turning copy reads or writes with large steps and reaches a fifth to a third of the memory bandwidth, so that it often "
-        "takes longer than the product that it is for.",
+        "takes longer than the matmul that it is for.",
         "doc_fix": "model = model.to(memory_format=torch.channels_last)\nx = x.to(memory_format=torch.channels_last)  # once, at the input: "
         "layers keep it",
-        "doc_fine": "Where heads are merged or split for a batched product, one copy is needed (fused attention needs none). Batch norm in "
+        "doc_fine": "Where heads are merged or split for a batched matmul, one copy is needed (fused attention needs none). Batch norm in "
         "training and ops without a channels-last kernel can become slower in that layout: measure.",
-        "doc_measured": "The time of the copies, and of the calls that make them. A product is taken to read either order of its matrices "
-        "at the same speed; a copy counts only where the op after it, on the same thread, is that product or the copy back.",
+        "doc_measured": "The time of the copies, and of the calls that make them. A matmul is taken to read either order of its matrices "
+        "at the same speed; a copy counts only where the op after it, on the same thread, is that matmul or the copy back.",
     },
 )

@@ -133,18 +133,18 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Misaligned sizes",
-        "title": "A size of {size} keeps products off the fast kernels",
-        "text": "{shape}: rows that do not begin at a multiple of 16 bytes, {share} of the speed of a padded product. Such products "
+        "title": "A dimension of {size} keeps matmuls off the fast kernels",
+        "text": "{shape}: rows that do not begin at a multiple of 16 bytes, {share} of the speed of a padded matmul. Such matmuls "
         "take {gpu} a step (calls: {calls}); padded to {padded} about {after}.",
         "fix": "Pad the size of {size} to {padded}: a hidden size of {padded}, or input features padded with zeros.",
         "fix_vocabulary": "Pad {size} to {padded}: a vocabulary of {padded} in nn.Embedding and nn.Linear, unused entries at the end.",
-        "doc_finds": "Matrix products of 2-byte types with a size or row length that is not a multiple of 8 elements (16 bytes), in "
-        "kernels that take at least half as long again as a padded product would.",
+        "doc_finds": "Matmuls of 2-byte types with a size or row length that is not a multiple of 8 elements (16 bytes), in "
+        "kernels that take at least half as long again as a padded matmul would.",
         "doc_why": "Tensor-core kernels load 16 bytes at a time. Rows that begin elsewhere are read element by element by a kernel of an "
         "older generation (`align1`, `align2` in its name), five to ten times slower on Hopper.",
         "doc_fix": "vocab = 64 * math.ceil(vocab / 64)\nmodel.resize_token_embeddings(len(tokenizer), pad_to_multiple_of=64)  # transformers",
-        "doc_fine": "Products that memory bounds (few rows, as in decoding) and tiny ones: they take no longer than padded ones.",
-        "doc_measured": "The product's time against its arithmetic at 80 % of the dense peak or its traffic at 88 % of the bandwidth, "
-        "whichever is longer, plus the launch: what padded products of the same size reach within 15 %.",
+        "doc_fine": "Matmuls that memory bounds (few rows, as in decoding) and tiny ones: they take no longer than padded ones.",
+        "doc_measured": "The matmul's time against its arithmetic at 80 % of the dense peak or its traffic at 88 % of the bandwidth, "
+        "whichever is longer, plus the launch: what padded matmuls of the same size reach within 15 %.",
     },
 )

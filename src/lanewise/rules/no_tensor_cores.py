@@ -133,12 +133,12 @@ RULE = Rule(
     needs=("gpu_events", "launches", "shapes"),
     check=_check,
     english={
-        "name": "Products without tensor cores",
-        "title": "{gpu} of fp32 products a step run on CUDA cores",
+        "name": "Matmuls without tensor cores",
+        "title": "{gpu} of fp32 matmuls a step run on CUDA cores",
         "text": "Kernels that multiply in full fp32 and leave the tensor cores idle: {kernels} a step. The largest reaches {rate}, where TF32 "
         "allows {peak}; in TF32 all would take about {after}.",
         "fix": 'torch.set_float32_matmul_precision("high")  # TF32: 10 bits of mantissa, range of fp32',
-        "title_train": "{gpu} of fp32 products a step train on CUDA cores",
+        "title_train": "{gpu} of fp32 matmuls a step train on CUDA cores",
         "text_train": "Kernels that compute in full fp32 and leave the tensor cores idle: {kernels} a step. Under bf16 autocast they would take "
         "about {after}; the CPU time of the casts that autocast adds is counted.",
         "fix_train": 'with torch.autocast("cuda", torch.bfloat16): loss = model(x)   # or TF32, one line and no casts: '
@@ -146,16 +146,16 @@ RULE = Rule(
         "text_half": "Kernels that multiply in full fp32: {kernels} a step. This card's tensor cores take fp16, in which all would take about "
         "{after}.",
         "fix_half": 'with torch.autocast("cuda", torch.float16): y = model(x)',
-        "doc_finds": "Matrix products and convolutions of fp32 tensors in kernels without matrix instructions (`sgemm`, `simt`, `ffma` in "
+        "doc_finds": "Matmuls and convolutions of fp32 tensors in kernels without matrix instructions (`sgemm`, `simt`, `ffma` in "
         "their names), on a card that has tensor cores.",
         "doc_why": "Tensor cores do TF32 seven times and bf16 fifteen times as fast as the CUDA cores of an H100 do fp32. PyTorch leaves "
-        "TF32 off for matrix products unless told otherwise.",
+        "TF32 off for matmuls unless told otherwise.",
         "doc_fix": 'torch.set_float32_matmul_precision("high")\n\nor, which also halves memory traffic, bf16 autocast in training and '
         "bf16 weights in inference: `model.to(torch.bfloat16)`.",
         "doc_fine": "Where 24 bits of mantissa are needed (solvers, some physics), or where the CPU bounds the step: autocast adds casts, "
         "and a CPU-bound step can become slower with it.",
         "doc_measured": "Each call's arithmetic and traffic from its shapes, at 80 % of the dense peak of TF32 (inference) or bf16 (training, "
-        "with the traffic of the casts), or at the memory bandwidth where that is longer; 80 % is what well-shaped cuBLAS products reach. "
-        "Autocast's casts cost the CPU the median call of one kernel each: 2 or 3 for each product, twice in training.",
+        "with the traffic of the casts), or at the memory bandwidth where that is longer; 80 % is what well-shaped cuBLAS matmuls reach. "
+        "Autocast's casts cost the CPU the median call of one kernel each: 2 or 3 for each matmul, twice in training.",
     },
 )

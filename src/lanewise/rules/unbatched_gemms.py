@@ -255,20 +255,20 @@ RULE = Rule(
     needs=("gpu_events", "launches", "shapes"),
     check=_check,
     english={
-        "name": "Products in a loop",
-        "title": "Products in a loop: {products} a step, where a batched one would do",
+        "name": "Matmuls in a loop",
+        "title": "{products} matmuls a step in a loop, where a batched one would do",
         "text": "A loop of {passes} passes multiplies {shape} in each: {cpu} of CPU time as recorded, for {gpu} of GPU time a step. Batched, the "
         "GPU needs about {after} and the CPU one call.",
         "fix": "y = torch.bmm(torch.stack(a), torch.stack(b))",
         "fix_picked": "y = torch.bmm(a, b)   # the whole batch instead of a[i] @ b[i] in a loop; more dimensions: a @ b",
-        "doc_finds": "Calls that launch work and repeat at least four times with a matrix product of one shape in each pass, where the passes "
+        "doc_finds": "Calls that launch work and repeat at least four times with a matmul of one shape in each pass, where the passes "
         "cannot build on each other: each picks the next part of a batch, or the result does not fit as the next operand.",
-        "doc_why": "A small product occupies a few SMs for some microseconds, and each call costs the CPU more than that. One batched product "
+        "doc_why": "A small matmul occupies a few SMs for some microseconds, and each call costs the CPU more than that. One batched matmul "
         "fills the card with all of them in one launch.",
         "doc_fix": "y = torch.bmm(a, b)                      # (n, m, k) x (n, k, p)\n"
         "y = torch.einsum('nmk,nkp->nmp', a, b)   # the same\n"
         "y = F.linear(x, w.flatten(0, 1)).unflatten(-1, (n, p))  # one x, many weights",
-        "doc_fine": "Passes of different sizes (mixtures of experts: grouped products, `torch._grouped_mm`), or products that fill the card "
+        "doc_fine": "Passes of different sizes (mixtures of experts: grouped matmuls, `torch._grouped_mm`), or matmuls that fill the card "
         "each.",
         "doc_measured": "GPU time against one batched kernel for each op of the loop (arithmetic at 80 % of the dense peak or traffic at "
         "88 % of the bandwidth); CPU time from the end of the first pass to the end of the last. At most six launching calls make a pass: "

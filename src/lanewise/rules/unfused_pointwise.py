@@ -193,7 +193,7 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Unfused pointwise ops",
-        "title": "Pointwise kernels a step: {kernels}, where {chains} would do",
+        "title": "{kernels} pointwise kernels a step, where {chains} would do",
         "text": "{ops}: each writes its result to memory and the next reads it back. Fused, {gpu} become about {after}: every input read "
         "once, the result written once ({bytes} for this chain).",
         "fix": "Put these ops into one function and compile it: f = torch.compile(f)",
