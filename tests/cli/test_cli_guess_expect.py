@@ -101,3 +101,22 @@ def test_both_speak_japanese(lanewise: Callable[..., Any], tmp_path: Path) -> No
     file = tmp_path / "e.toml"
     file.write_text("[step]\nkernels = 999\n")
     assert "期待に反する step: kernels" in lanewise("expect", MLP, file, "--lang", "ja").out
+
+
+@pytest.mark.parametrize(("word", "near"), [("gem", "gemm"), ("geluu", "gelu"), ("softmaxx", "softmax"), ("matmull", "matmul")])
+def test_a_misspelt_word_is_put_right(lanewise: Callable[..., Any], word: str, near: str) -> None:
+    assert f"{word}: nothing of this name ran; did you mean {near}?" in lanewise("guess", MLP, word).out
+
+
+def test_what_was_not_checked_is_named(lanewise: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text('[trace]\nfindings_absent = ["dtype-casts", "gc-pause", "allocator"]\n')
+    out = " ".join(lanewise("expect", ROOT / "examples" / "gpt_train_sins.json.gz", file).out.split())
+    assert "trace: findings_absent (dtype-casts) shapes were not recorded" in out
+    assert "trace: findings_absent (gc-pause) Python stacks were not recorded" in out
+
+
+def test_a_trace_in_place_of_expectations_is_told(lanewise: Callable[..., Any]) -> None:
+    done = lanewise("expect", MLP, MLP)
+    assert done.status == 2
+    assert "is not a text file. The trace comes first: lanewise expect TRACE EXPECTATIONS.toml" in done.err

@@ -141,3 +141,11 @@ def test_a_full_disk_is_an_error_message(trace: Path, words: list[str]) -> None:
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "lanewise: standard output: cannot be written (No space left on device)."
     assert "Traceback" not in done.stderr
+
+
+def test_a_rule_is_wrapped_for_a_terminal_and_kept_as_markdown(lanewise: Run) -> None:
+    shown = lanewise("rule", "unfused-optimizer")
+    assert shown.out.startswith("Unfused optimizer (unfused-optimizer)\n\nWhat it finds\n\n  Optimizer steps")
+    assert "    optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n" in shown.out
+    assert all(len(line) <= 80 for line in shown.out.splitlines())
+    assert lanewise("rule", "unfused-optimizer", "--format", "md").out.startswith("# Unfused optimizer (`unfused-optimizer`)\n")

@@ -262,7 +262,7 @@ def test_a_baseline_with_its_noise(tmp_path: Path) -> None:
         ("[[ratio]]\nfo = 'x'\n", "nothing called 'fo'"),
         ("[baseline]\ngpu_time = '<=1'\n", "names no trace"),
         ("step = 3\n", "not a value"),
-        ("[step]\nkernels = \n", "no TOML"),
+        ("[step]\nkernels = \n", "not TOML"),
         ("", "expects nothing"),
     ],
 )

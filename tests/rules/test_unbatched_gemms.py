@@ -76,7 +76,7 @@ def test_a_pass_may_hold_several_ops() -> None:
         ]
     found = finding(trace(calls), "unbatched-gemms")
     assert found is not None
-    assert "16 a step" in found.title
+    assert "16 matmuls a step" in found.title
 
 
 def test_different_shapes_are_no_loop() -> None:

@@ -14,8 +14,9 @@ __all__ = ["command"]
 
 @click.command("rule", short_help="What a finding means: why it costs time, how to fix it, how it is measured.")
 @click.argument("rule_id", metavar="[ID]", required=False)
+@click.option("--format", "form", type=click.Choice(["terminal", "md"]), default="terminal", help="Form.  [default: terminal]")
 @options.lang_option
-def command(rule_id: str | None, lang: str) -> None:
+def command(rule_id: str | None, form: str, lang: str) -> None:
     """Show the page of a rule, or without ID the list of all.
 
     \b
@@ -38,4 +39,10 @@ def command(rule_id: str | None, lang: str) -> None:
         near = difflib.get_close_matches(rule_id, [r.id for r in every], n=1)
         key = "near-rule" if near else "unknown-rule"
         raise UsageError("", TEXTS(key, lang, word=rule_id, near=near[0] if near else ""))
-    click.echo(rule_page(found, lang), nl=False)
+    page = rule_page(found, lang)
+    if form == "terminal":
+        from lanewise.rendering.rule_page import render
+
+        width, color = options.screen()
+        page = render(page, width=width, color=color)
+    options.write_text(page, None, force=False)

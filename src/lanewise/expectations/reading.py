@@ -118,13 +118,15 @@ def read_expectations(path: str) -> Expectations:
     """The expectations of a TOML file.
 
     Raises:
-        UsageError: the file cannot be read, is no TOML, or has something in it that is not known.
+        UsageError: the file cannot be read, is not TOML, or has something in it that is not known.
     """
     try:
         document = tomllib.loads(Path(path).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as why:
-        reason = why.strerror if isinstance(why, OSError) and why.strerror else str(why)
+    except OSError as why:
+        reason = why.strerror or str(why)
         raise UsageError(path, EXPECT.message("unreadable", why=reason), EXPECT.message("unreadable-next")) from why
+    except UnicodeDecodeError as why:
+        raise UsageError(path, EXPECT.message("not-text"), EXPECT.message("not-text-next")) from why
     except tomllib.TOMLDecodeError as why:
         raise UsageError(path, EXPECT.message("no-toml", why=str(why))) from why
     return expectations_of(document, path, Path(path).parent)

@@ -11,7 +11,7 @@ from lanewise.analyses.call_tree import op_tree
 from lanewise.expectations.items import VIEWS, Item
 from lanewise.expectations.parts import Part
 from lanewise.expectations.texts import GUESS
-from lanewise.expectations.vocabulary import PLAIN, WORDS, canonical, matches, nearest, parts_of_fused
+from lanewise.expectations.vocabulary import PLAIN, WORDS, canonical, matches, nearest, parts_of_fused, word_of
 from lanewise.model.trace import Trace
 
 __all__ = ["short_name", "why_it_ran", "why_not"]
@@ -273,7 +273,7 @@ def why_not(trace: Trace, part: Part, items: Sequence[Item], word: str, guessed:
     op = _op_called(called, word)
     if op is not None:
         return GUESS("not-view" if VIEWS.fullmatch(op) else "not-op", lang, op=op)
-    near = nearest(word) if word not in WORDS and word not in PLAIN else None
+    near = nearest(word, (word_of(x) for x in items)) if word not in WORDS and word not in PLAIN else None
     if near is not None and canonical(near) != word:
         return GUESS("not-near", lang, near=near)
     return GUESS("not-there", lang)

@@ -116,8 +116,10 @@ EXPECT = Catalog(
         "write-or-file": "Give either a file of expectations to check, or --write to propose one.",
         # reading a file
         "unreadable": "cannot be read ({why}).",
+        "not-text": "is not a text file.",
+        "not-text-next": "The trace comes first: lanewise expect TRACE EXPECTATIONS.toml",
         "unreadable-next": "lanewise expect --write TRACE -o FILE proposes one.",
-        "no-toml": "is no TOML: {why}.",
+        "no-toml": "is not TOML: {why}.",
         "empty": "expects nothing.",
         "empty-next": "lanewise expect --write TRACE proposes what to expect.",
         "unknown-section": "there is no section {word}.",

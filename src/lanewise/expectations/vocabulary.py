@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
@@ -202,7 +203,17 @@ def word_of(item: Item) -> str:
 _NARROW = frozenset({"htod", "dtoh", "dtod", "pointwise"})
 
 
-def nearest(word: str) -> str | None:
-    """A known word that is spelled nearly like an unknown one."""
-    near = difflib.get_close_matches(word, [*WORDS, *SYNONYMS, *KINDS], n=1, cutoff=0.75)
-    return near[0] if near else None
+_NEAR_RATIO = 0.75  # two letters of eight may differ
+
+
+def nearest(word: str, others: Iterable[str] = ()) -> str | None:
+    """A known word that is spelled nearly like an unknown one; of words as near as each other the first.
+
+    Args:
+        word: what was written.
+        others: words that fit what ran, which come first.
+    """
+    known = dict.fromkeys([*others, *WORDS, *SYNONYMS, *sorted(PLAIN), *sorted(KINDS)])
+    ratios = {k: difflib.SequenceMatcher(None, word, k).ratio() for k in known}
+    best = max(ratios, key=lambda k: ratios[k])
+    return best if ratios[best] >= _NEAR_RATIO else None

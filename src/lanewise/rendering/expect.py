@@ -57,13 +57,16 @@ def _breach(row: Outcome, lang: str, width: int) -> list[Text]:
 
 
 def _unchecked(rows: list[Outcome], lang: str, width: int) -> list[Text]:
-    """One line a reason, with what it holds for."""
-    reasons: dict[str, list[str]] = {}
+    """One line a reason, with what it holds for; of words that must not be found, which ones."""
+    reasons: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        reasons.setdefault(row.reason or "?", []).append(f"{row.where}: {row.key}")
+        words = reasons.setdefault(row.reason or "?", {}).setdefault(f"{row.where}: {row.key}", [])
+        if row.key.endswith(_NEGATIVE):
+            words.append(row.wanted)
     lines: list[Text] = []
-    for reason, names in reasons.items():
-        lines += [Text(f"  {line}") for line in wrapped(f"{', '.join(names)}", width - 2)]
+    for reason, keys in reasons.items():
+        told = "; ".join(f"{key} ({', '.join(words)})" if words else key for key, words in keys.items())
+        lines += [Text(f"  {line}") for line in wrapped(told, width - 2)]
         lines += [Text(f"    {line}", style="dim") for line in wrapped(reason, width - 4)]
     return lines
 

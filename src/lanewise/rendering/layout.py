@@ -16,10 +16,10 @@ __all__ = ["Column", "Part", "bar", "columns", "marks", "padded", "printed", "sh
 _ELLIPSIS = "…"
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"
 # Japanese may break between any two characters, but closing marks stay with what they close, opening ones with what follows.
-_CLOSING = "、。，．・：；？！）」』】〕〉》ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%"
-_OPENING = "（「『【〔〈《"
+_CLOSING = r"、。，．・：；？！）」』】〕〉》ー々ぁぃぅぇぉっゃゅょァィゥェォッャュョ%)\]"
+_OPENING = r"（「『【〔〈《(\["
 # A number and its unit stay together.
-_NUMBER = rf"[{_OPENING}(\[~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
+_NUMBER = rf"[{_OPENING}~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
 _WORD = rf"[^\s{_WIDE}]+[{_CLOSING}]*"
 _PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|{_WORD}|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"

@@ -106,7 +106,7 @@ RULE = Rule(
         "fix_pinned": "Allocate pinned buffers once (`torch.empty(..., pin_memory=True)`) and copy into them, or let "
         "`DataLoader(pin_memory=True)` do it in its own thread.",
         "doc_finds": "`cudaMalloc`, `cudaFree`, `cudaHostAlloc` and their relatives (HIP, virtual memory) in steps after the first.",
-        "doc_why": "PyTorch keeps freed GPU memory, so that a steady step needs nothing from the driver. A driver allocation takes 50 us "
+        "doc_why": "PyTorch keeps freed GPU memory, so that a steady step needs nothing from the driver. A driver allocation takes 50 µs "
         "to some ms, a free waits until the GPU is idle.",
         "doc_fix": "`torch.cuda.empty_cache()` helps other processes on the card, never this one; call it rarely, if at all. Where sizes "
         "vary, pad them to a few values, or `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`. Where memory is full, use less: the "

@@ -65,7 +65,7 @@ RULE = Rule(
         "doc_why": "Each recorded op allocates a node and keeps its inputs: CPU time, and memory that grows with depth.",
         "doc_fix": "with torch.inference_mode():\n    y = model(x)",
         "doc_fine": "A trace of the forward part of a training step alone: the backward pass lies outside the window.",
-        "doc_measured": "Distinct sequence numbers a step, at 3 us a node (measured with and without no_grad outside the profiler; "
-        "range 1.5 to 5 us between hosts), counted only where the CPU bounds the step.",
+        "doc_measured": "Distinct sequence numbers a step, at 3 µs a node (measured with and without no_grad outside the profiler; "
+        "range 1.5 to 5 µs between hosts), counted only where the CPU bounds the step.",
     },
 )

@@ -71,12 +71,12 @@ RULE = Rule(
         "fix": "Compile a larger part of the model (the wrapper is paid once a call), or leave torch.compile out for this one; "
         'mode="reduce-overhead" helps where inputs are static.',
         "doc_finds": "Compiled regions whose lookup, guards and wrappers take longer than the eager ops that they replace would.",
-        "doc_why": "Each call of a compiled region costs 20 to 100 us of CPU before its first kernel. For a region of a few tiny "
+        "doc_why": "Each call of a compiled region costs 20 to 100 µs of CPU before its first kernel. For a region of a few tiny "
         "ops that is more than it saves.",
         "doc_fix": "Compile the whole model or the training step instead of single functions; fewer arguments and fewer guarded "
         "Python objects make guards cheaper. For tiny functions eager is faster.",
-        "doc_fine": "Where the GPU bounds the step, CPU overhead costs nothing; for large regions fusion saves far more than 100 us.",
-        "doc_measured": "CPU time of the cache lookup and of the region outside the ops that launch work, less 6 us for each eager "
+        "doc_fine": "Where the GPU bounds the step, CPU overhead costs nothing; for large regions fusion saves far more than 100 µs.",
+        "doc_measured": "CPU time of the cache lookup and of the region outside the ops that launch work, less 6 µs for each eager "
         "op that a fused kernel stands for (dispatch and launch outside the profiler on current hosts).",
     },
 )

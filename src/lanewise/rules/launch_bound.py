@@ -129,7 +129,7 @@ RULE = Rule(
         '`torch.compile(model, mode="reduce-overhead")` or `torch.cuda.graph`.',
         "doc_finds": "Steps in which the GPU waits for launches: the CPU needs longer to launch the kernels than the GPU to run them, and "
         "no single cause explains it.",
-        "doc_why": "An eager op costs 5 to 30 us of CPU time (Python, dispatch, autograd, launch), however small its kernel. Kernels of a "
+        "doc_why": "An eager op costs 5 to 30 µs of CPU time (Python, dispatch, autograd, launch), however small its kernel. Kernels of a "
         "few microseconds are done before the next one is launched.",
         "doc_fix": '    model = torch.compile(model, mode="reduce-overhead")     # fewer kernels, launched as one graph\n\n'
         "    g = torch.cuda.CUDAGraph()                             # by hand: static inputs, no waits inside\n"
@@ -139,7 +139,7 @@ RULE = Rule(
         "Larger batches, fewer and larger ops, and the foreach or fused optimizers help as well.",
         "doc_fine": "Where the GPU bounds the step, launches are hidden. Much smaller steps than the real ones (a test with batch size 1) "
         "are launch-bound by nature.",
-        "doc_measured": "The steps are replayed with one graph launch (10 us and 1 us per kernel, an upper bound from recorded graph "
+        "doc_measured": "The steps are replayed with one graph launch (10 µs and 1 µs per kernel, an upper bound from recorded graph "
         "launches) in place of the CPU time of all ops and the Python between them; data loading, compilation, waits and stretches of "
         "Python from 1 ms on stay. Found from 10 % on, since CPU-bound steps vary by as much. Other findings' CPU time is not counted "
         "again. The low end of the range keeps one launch per kernel.",

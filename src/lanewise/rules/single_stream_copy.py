@@ -101,7 +101,7 @@ RULE = Rule(
         "this step, and let the compute stream wait for it (`wait_stream`) before it is used.",
         "fix_out": "Copy on a second stream: `side.wait_stream(torch.cuda.current_stream())`, copy with `non_blocking=True` under "
         "`torch.cuda.stream(side)`, `x.record_stream(side)`, and read it a step later.",
-        "doc_finds": "Copies of 20 us or more between the GPU and pinned memory on a stream that also runs kernels, while no kernel "
+        "doc_finds": "Copies of 20 µs or more between the GPU and pinned memory on a stream that also runs kernels, while no kernel "
         "runs elsewhere.",
         "doc_why": "A stream does one thing after the other. GPUs have copy engines that work beside the kernels, but only for copies "
         "on another stream.",
@@ -114,6 +114,6 @@ RULE = Rule(
         "doc_fine": "Where the copy takes longer than the kernels, only the shorter of the two is saved; where the CPU bounds the step, "
         "nothing. Copies from pageable memory must be pinned first (`pageable-copy`).",
         "doc_measured": "The steps are replayed with these copies beside the kernels: the step then takes as long as the longer of the "
-        "two. Copies under 20 us are left out, since two event calls and a switch of streams cost about as much.",
+        "two. Copies under 20 µs are left out, since two event calls and a switch of streams cost about as much.",
     },
 )

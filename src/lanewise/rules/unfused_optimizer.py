@@ -157,6 +157,6 @@ RULE = Rule(
         "doc_fine": "A step that is small beside the rest: a handful of tensors, or a GPU that is busy anyway. Fused optimizers of other "
         "libraries, and a compiled `optimizer.step`, are one pass already.",
         "doc_measured": "GPU and CPU time of the optimizer's annotation against a fused step: parameter, gradient and state moved "
-        "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 us of CPU for each tensor.",
+        "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 µs of CPU for each tensor.",
     },
 )

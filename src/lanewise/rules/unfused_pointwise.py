@@ -213,6 +213,6 @@ RULE = Rule(
         "doc_measured": "Present time of the chain against one kernel: its outside inputs and its result at 88 % of the memory bandwidth, or "
         "its arithmetic where that takes longer (fp32 instructions a function, measured on an H200). The trace does not name tensors: "
         "operands are told by size and type, and a quarter of those that could come from outside are taken to; the range takes all or "
-        "none. torch.compile's own 50 us a call are counted.",
+        "none. torch.compile's own 50 µs a call are counted.",
     },
 )
