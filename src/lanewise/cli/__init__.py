@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import os
 import sys
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -49,7 +50,7 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"lanewise.cli.{home}")
         command: click.Command = getattr(module, "command", None) or getattr(module, cmd_name)
-        return command
+        return _with_help(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -106,7 +107,7 @@ def main() -> None:
     from lanewise.errors import LanewiseError
 
     try:
-        status = cli.main(prog_name="lanewise", standalone_mode=False)
+        status = _with_help(cli).main(prog_name="lanewise", standalone_mode=False)
     except LanewiseError as error:
         _complain(error.text(_language()))
     except click.ClickException as error:
@@ -128,6 +129,16 @@ def main() -> None:
         sys.exit(status if isinstance(status, int) else 0)
 
 
+def _with_help(command: click.Command) -> click.Command:
+    """The command, with its help in the language asked for."""
+    lang = _language()
+    if lang == "en" and command.context_class is click.Context:
+        return command
+    from lanewise.cli.help import in_language
+
+    return in_language(command, lang)
+
+
 def _complain(text: str) -> None:
     click.echo(f"lanewise: {text}", err=True)
     sys.exit(2)
@@ -143,8 +154,8 @@ def _language() -> str:
     """The language asked for on the command line, read before anything is parsed, so that errors speak it too."""
     from lanewise.translations import LANGUAGES, default_language
 
-    words = sys.argv[1:]
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    words = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]  # behind it are a recorded command's own
+    for word, following in pairwise([*words, ""]):
         value = following if word == "--lang" else word.removeprefix("--lang=") if word.startswith("--lang=") else None
         if value in LANGUAGES:
             return value

@@ -38,7 +38,11 @@ TEXTS = Catalog(
 @click.option("--show", is_flag=True, help="Show what was measured before, and measure nothing.")
 @click.option("--no-save", is_flag=True, help="Do not keep what is measured.")
 @click.option(
-    "--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Form.  [default: terminal]"
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "json"]),
+    default="terminal",
+    help="Format of the output.  [default: terminal]",
 )
 @options.lang_option
 def command(index: int, dtypes: tuple[str, ...], show: bool, no_save: bool, form: str, lang: str) -> None:

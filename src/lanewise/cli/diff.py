@@ -22,8 +22,10 @@ _SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
 @click.command("diff", short_help="What changed between two traces, and what noise does not let one see.")
 @click.argument("base", metavar="BASE")
 @click.argument("others", metavar="NEW...", nargs=-1, required=True)
-@click.option("--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Form.  [default: terminal]")
-@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the form.")
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Format of the output.  [default: terminal]"
+)
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the format.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All groups of kernels, and figures that are the same.")
 @click.option("--limit", type=click.IntRange(0), default=8, show_default=True, help="Groups of kernels, 0 for all.")

@@ -31,8 +31,10 @@ _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 
 @click.command("explain", short_help="What this trace shows, and why the step takes as long as it does.")
 @options.trace_argument
-@click.option("--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Form.  [default: terminal]")
-@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the form.")
+@click.option(
+    "--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Format of the output.  [default: terminal]"
+)
+@click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the format.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All evidence, and all rows of all tables.")
 @click.option(

@@ -17,7 +17,11 @@ __all__ = ["command"]
 @click.command("kernel")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--format", "form", type=click.Choice(["terminal", "json"]), default="terminal", help="Form.  [default: terminal]"
+    "--format",
+    "form",
+    type=click.Choice(["terminal", "json"]),
+    default="terminal",
+    help="Format of the output.  [default: terminal]",
 )
 @options.lang_option
 def command(names: tuple[str, ...], form: str, lang: str) -> None:
