@@ -7,7 +7,8 @@ import pytest
 
 import lanewise
 from builder import TraceBuilder
-from lanewise.analyses.dispatch import LaneTree, Node, dispatch, pruned
+from lanewise.analyses.dispatch import dispatch
+from lanewise.analyses.dispatch_nodes import LaneTree, Node, pruned
 from lanewise.analyses.folding import repeats
 from lanewise.analyses.launches import launches
 from lanewise.analyses.steps import steps

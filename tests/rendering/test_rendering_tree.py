@@ -9,7 +9,7 @@ from golden import check_golden
 from made_up import LONG_KERNEL
 from rich.cells import cell_len
 
-from lanewise.analyses.dispatch import Node
+from lanewise.analyses.dispatch_nodes import Node
 from lanewise.rendering.tables import Field, Table, as_bytes, render
 from lanewise.rendering.tree import Branch
 from lanewise.rendering.tree import render as render_tree

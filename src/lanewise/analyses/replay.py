@@ -22,10 +22,10 @@ import numpy.typing as npt
 from lanewise.model.intervals import Intervals, intersection, overlap_with, union
 from lanewise.model.trace import Trace
 
-from .cpu_activity import allocation_calls, blocking_calls, launching_lanes
+from .cpu_activity import blocking_calls
 from .gpu_time import gpu_op_times
-from .id_sets import among, distinct
 from .launches import launches
+from .replay_chain import Chain, Pipeline, chain_of
 from .steps import Steps, steps
 
 __all__ = ["PROFILER_EVENT_NS", "PROFILER_STEP_NS", "Change", "Replay", "replay"]
@@ -44,13 +44,13 @@ PROFILER_EVENT_NS = 3_000.0
 # From this part of the step on, GPU work explains the step by itself (the rest are gaps between kernels), and the CPU time that
 # would also explain it is only the most that it can be.
 _GPU_BOUND = 0.88
-_MOST_EVENT_NS = 5_000.0
+_MOST_EVENT_NS = 5_000.0  # above the upper quartile of those fits; what more is needed is laid on the time between events
 # profiler.step() itself, closing and opening the step's mark, and what the first call after it takes longer: what 19 steps of
 # fewer than 25 events took more under the profiler than their events explain (median 77 us, quartiles 32 and 107, torch 2.11).
 PROFILER_STEP_NS = 60_000.0
-_MOST_SLOWDOWN = 4.0
-_SAME = 0.98
-_LATENCY_QUANTILE = 0.1
+_MOST_SLOWDOWN = 4.0  # as of small ops with shapes on, see `_LEAST_OWN`
+_SAME = 0.98  # replays that differ by less count as equal: steps differ by more among themselves
+_LATENCY_QUANTILE = 0.1  # the quickest launches, without the odd one out
 # Waiting calls return 3 to 4 us after the GPU is done when they follow one another, later where the thread had gone to sleep.
 _RETURN_QUANTILE = 0.25
 _MOST_LATENCY_NS = 15_000  # kernels start 4 to 12 us after their launch on an idle GPU under the profiler
@@ -75,36 +75,6 @@ class Change:
     extra_cpu_ns: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """The items of some steps in order: launches, blocking calls, and the end of each step.
-
-    Attributes:
-        work: int64 (items,): CPU time before each item since the one before; waits are not in it.
-        begin, stop: int64 (items,): that time as recorded.
-        events: float (items,): events recorded in it.
-        driver: time in which the driver takes or gives back memory, which the profiler does not slow.
-        blocks: bool (items,): whether the item waits for the GPU.
-        event: int64 (items,): the call; -1 for the end of a step.
-        step_of: int64 (items,): step during which the work was done.
-        gpu_item: int64 (ops,): item that launched each GPU op.
-        gpu_row: int64 (ops,): its row in `gpu_ops`.
-        gpu_ns: int64 (ops,): time that it adds to the device's busy time.
-    """
-
-    work: Array
-    begin: Array
-    stop: Array
-    events: Array
-    driver: Intervals
-    blocks: Array
-    event: Array
-    step_of: Array
-    gpu_item: Array
-    gpu_row: Array
-    gpu_ns: Array
-
-
 class Replay:
     """Replays of a trace's steps.
 
@@ -123,7 +93,7 @@ class Replay:
 
     def __init__(
         self,
-        chain: _Chain,
+        chain: Chain,
         step_numbers: list[int],
         latencies_ns: tuple[int, int],
         profiled_ns: float,
@@ -247,7 +217,7 @@ class Replay:
         blocks = c.blocks.copy()
         if change.waits is not None:
             blocks &= ~np.isin(c.event, change.waits)
-        once = _Pipeline(work, blocks, c.gpu_item, gpu, self.latency_ns, self.return_ns)
+        once = Pipeline(work, blocks, c.gpu_item, gpu, self.latency_ns, self.return_ns)
         cpu = ready = 0.0
         marks = []
         for _ in range(_ROUNDS):
@@ -255,39 +225,6 @@ class Replay:
             marks.append(max(cpu, ready))
         main = (marks[-1] - marks[0]) / (_ROUNDS - 1) / self.steps
         return max(main, float(side.sum()) / self.steps)
-
-
-class _Pipeline:
-    """One pass over the items: a loop over blocking calls only, everything between two of them at once."""
-
-    def __init__(self, work: Array, blocks: Array, gpu_item: Array, gpu: Array, latency: float, back: float) -> None:
-        self.moment = np.cumsum(work)  # CPU clock at each item if nothing ever blocked
-        self.back = back
-        self.stops = np.flatnonzero(blocks)
-        self.gpu_moment = self.moment[gpu_item] + latency
-        self.gpu_item = gpu_item
-        self.done = np.r_[0.0, np.cumsum(gpu)]
-        # End of op i = done[i + 1] + max over k <= i of (launch of k - done[k]), as long as nothing blocks in between.
-        self.slack = self.gpu_moment - self.done[:-1]
-        # A blocking call that is itself a copy waits for that copy too.
-        self.bounds = np.searchsorted(gpu_item, self.stops, side="right")
-
-    def run(self, cpu: float, ready: float) -> tuple[float, float]:
-        """(CPU clock, GPU free) after a pass that begins with these."""
-        delay, first = cpu, 0
-        for stop, bound in zip(self.stops.tolist(), self.bounds.tolist(), strict=True):
-            ready = self._advance(first, bound, delay, ready)
-            first = bound
-            delay += max(ready - self.moment[stop] - delay, 0.0) + self.back
-        ready = self._advance(first, len(self.gpu_item), delay, ready)
-        return float(self.moment[-1] + delay), ready
-
-    def _advance(self, first: int, last: int, delay: float, ready: float) -> float:
-        """When the GPU is free after ops first to last, launched with this delay."""
-        if first == last:
-            return ready
-        late = max(float(self.slack[first:last].max()) + delay, ready - self.done[first])
-        return float(self.done[last]) + late
 
 
 def _last_above(time: Callable[[float], float], low: float, high: float, target: float) -> float:
@@ -305,7 +242,7 @@ def replay(trace: Trace) -> Replay | None:
     if not len(found) or not (links.gpu_count > 0).any():
         return None
     chosen = _chosen(found)
-    chain = _chain(trace, found, chosen)
+    chain = chain_of(trace, found, chosen)
     if chain is None:
         return None
     own = trace.header.get("lanewise")
@@ -324,101 +261,12 @@ def _chosen(found: Steps) -> list[int]:
     """
     n = len(found)
     later = np.arange(1 if n > 2 else 0, n)
-    median = float(np.median(found.time_ns[later])) if n < 4 else float(np.median(found.time_ns))
-    if n == 3:
-        median = float(np.median(found.time_ns))
+    median = float(np.median(found.time_ns))
     far = np.abs(found.time_ns[later] - median)
     usual = later[far <= 0.25 * median]
     if not len(usual):
         usual = later[[int(far.argmin())]]
     return [int(i) for i in usual[:_MOST_STEPS]]
-
-
-def _windows(found: Steps, chosen: list[int]) -> list[tuple[int, int]]:
-    """The CPU time of each chosen step: up to the start of the next step, or to its own end for the last."""
-    out = []
-    for i in chosen:
-        stop = int(found.start[i] + found.wall_ns[i])
-        out.append((int(found.start[i]), max(stop, int(found.start[i + 1])) if i + 1 < len(found) else stop))
-    return out
-
-
-def _usual_gap(found: Steps) -> int:
-    """CPU time between the end of a step and the start of the next, which the last step of a trace does not show."""
-    between = found.start[1:] - (found.start + found.wall_ns)[:-1]
-    return max(int(np.median(between)), 0) if len(between) else 0
-
-
-def _chain(trace: Trace, found: Steps, chosen: list[int]) -> _Chain | None:
-    windows = _windows(found, chosen)
-    links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
-    blocking = trace.analysis(blocking_calls)
-    calls = distinct(np.r_[links.call, blocking])
-    ts = trace.ts[calls]
-    begins, ends = (np.array(x, dtype=np.int64) for x in zip(*windows, strict=True))
-    window = np.searchsorted(begins, ts, side="right") - 1
-    inside = (window >= 0) & (ts < ends[np.maximum(window, 0)])
-    calls, ts, window = calls[inside], ts[inside], window[inside]
-    if not len(calls):
-        return None
-    # The end of each step is an item too, after its calls.
-    n = len(windows)
-    event = np.r_[calls, np.full(n, -1, dtype=np.int64)]
-    at, window = np.r_[ts, ends], np.r_[window, np.arange(n)]
-    order = np.lexsort((event < 0, at, window))
-    event, at, window = event[order], at[order], window[order]
-    blocks = among(event, blocking) & (event >= 0)
-    # The work before an item ends where the call begins; a launch's own time is work before the next item, a blocking
-    # call's time is its wait.
-    if chosen[-1] == len(found) - 1:
-        at[-1] += _usual_gap(found)
-    done = np.maximum.accumulate(np.where(blocks, trace.end[np.maximum(event, 0)], at))
-    firsts = np.r_[True, np.diff(window) != 0]
-    starts = np.where(firsts, begins[window], np.r_[np.int64(0), done[:-1]])
-    stops = np.maximum(at, starts)
-    item_of = np.full(len(trace), -1, dtype=np.int64)
-    item_of[event[event >= 0]] = np.flatnonzero(event >= 0)
-    known = np.flatnonzero(links.launch >= 0)
-    item = item_of[links.call[links.launch[known]]]
-    rows = known[item >= 0]
-    item = item[item >= 0]
-    order = np.lexsort((ops.ts[rows], item))
-    rows, item = rows[order], item[order]
-    return _Chain(
-        work=stops - starts,
-        begin=starts,
-        stop=stops,
-        events=_recorded_between(trace, starts, stops),
-        driver=_driver_time(trace),
-        blocks=blocks,
-        event=event,
-        step_of=window,
-        gpu_item=item,
-        gpu_row=rows,
-        gpu_ns=_added_time(ops.ts[rows], ops.end[rows]),
-    )
-
-
-def _recorded_between(trace: Trace, starts: Array, stops: Array) -> Array:
-    """Events that the profiler recorded on the launching threads in each of some intervals."""
-    rows = trace.rows("cpu_op", "user_annotation", "cuda_runtime", "cuda_driver", "python_function")
-    at = np.sort(trace.ts[rows[np.isin(trace.lane[rows], trace.analysis(launching_lanes))]])
-    return np.maximum(np.searchsorted(at, stops) - np.searchsorted(at, starts), 0).astype(np.float64)
-
-
-def _driver_time(trace: Trace) -> Intervals:
-    calls = allocation_calls(trace)
-    calls = calls[np.isin(trace.lane[calls], trace.analysis(launching_lanes)) & ~among(calls, trace.analysis(blocking_calls))]
-    return union(trace.ts[calls], trace.end[calls])
-
-
-def _added_time(ts: Array, end: Array) -> Array:
-    """What each op adds to the union of all that began before it."""
-    order = np.argsort(ts, kind="stable")
-    reach = np.r_[np.iinfo(np.int64).min, np.maximum.accumulate(end[order])[:-1]]
-    out = np.empty(len(ts), dtype=np.int64)
-    out[order] = np.maximum(end[order] - np.maximum(ts[order], reach), 0)
-    return out
 
 
 def _latency(trace: Trace) -> int:

@@ -14,7 +14,7 @@ from lanewise.errors import UsageError
 from lanewise.report import usual_step
 
 if TYPE_CHECKING:
-    from lanewise.analyses.dispatch import LaneTree, Node
+    from lanewise.analyses.dispatch_nodes import LaneTree, Node
     from lanewise.analyses.steps import Steps
     from lanewise.loading import Window
     from lanewise.model.trace import Trace
@@ -53,7 +53,8 @@ def command(
     lanewise tree trace.json.gz --min-us 50 --python
     """
     loaded = options.open_trace(trace, quiet=quiet, lang=lang, window=window)
-    from lanewise.analyses.dispatch import dispatch, pruned
+    from lanewise.analyses.dispatch import dispatch
+    from lanewise.analyses.dispatch_nodes import pruned
     from lanewise.analyses.steps import steps
     from lanewise.kernels import decode
     from lanewise.rendering import texts, tree

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from lanewise import units
-from lanewise.analyses.dispatch import Node
+from lanewise.analyses.dispatch_nodes import Node
 
 from .layout import padded, printed, shortened, wrapped
 from .texts import TEXTS
