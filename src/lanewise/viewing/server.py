@@ -8,6 +8,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -35,7 +36,7 @@ class Answer:
         self.status, self.body, self.kind, self.headers = status, body, kind, headers or {}
 
 
-class LocalServer:
+class LocalServer(ABC):
     """An HTTP server for this machine: GET and HEAD only, Host checked, everything under a random token.
 
     Args:
@@ -86,9 +87,9 @@ class LocalServer:
             return Answer(404, b"not found\n")
         return self.within(rest, parts.query)
 
+    @abstractmethod
     def within(self, path: str, query: str) -> Answer:
         """The answer to a request that has the token; `path` is what follows it."""
-        raise NotImplementedError
 
 
 class Server(LocalServer):
