@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -14,9 +14,9 @@ from lanewise.cli.texts import TEXTS
 from lanewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from lanewise.cli.rows import Rows
     from lanewise.loading import Window
     from lanewise.model.trace import Trace
-    from lanewise.rendering.tables import Field
 
 __all__ = ["kernels", "ops", "steps"]
 
@@ -67,7 +67,9 @@ def steps(trace: str, window: Window | None, **shared: Any) -> None:
     lanewise steps trace.json.gz --sort time          the slowest first
     lanewise steps trace.json.gz -o steps.csv
     """
-    _command(trace, window, _step_rows, ["step", "time_us"], shared, _GPU_NOTES | _STEP_NOTES)
+    from lanewise.cli.rows import step_rows
+
+    _command(trace, window, step_rows, shared, _GPU_NOTES | _STEP_NOTES)
 
 
 @click.command("ops", short_help="CPU ops by name: self and total time, CPU and GPU.")
@@ -81,7 +83,9 @@ def ops(trace: str, window: Window | None, by_shape: bool, **shared: Any) -> Non
     lanewise ops trace.json.gz --by-shape --limit 40
     lanewise ops trace.json.gz --steps 3 -o ops.parquet
     """
-    _command(trace, window, _shape_rows if by_shape else _op_rows, [], shared, _GPU_NOTES)
+    from lanewise.cli.rows import op_rows, shape_rows
+
+    _command(trace, window, shape_rows if by_shape else op_rows, shared, _GPU_NOTES)
 
 
 @click.command("kernels", short_help="GPU kernels and copies by name, with the ops that launched them.")
@@ -99,20 +103,22 @@ def kernels(trace: str, window: Window | None, limits: bool, **shared: Any) -> N
     lanewise kernels trace.json.gz -o kernels.csv     names in full
     """
     own = None if window is None else dataclasses.replace(window, earlier=False)
-    from lanewise.cli.limits import limit_rows
+    rows_of: Callable[[Trace, str], Rows]
+    if limits:
+        from lanewise.cli.limits import limit_rows
 
-    rows_of = functools.partial(limit_rows, quiet=shared["quiet"]) if limits else _kernel_rows
-    _command(trace, own, rows_of, [], shared, _GPU_NOTES)
+        rows_of = functools.partial(limit_rows, quiet=shared["quiet"])
+    else:
+        from lanewise.cli.rows import kernel_rows
 
-
-Rows = tuple[Sequence["Field"], list[list[Any]], dict[str, dict[Any, str]]]
+        rows_of = kernel_rows
+    _command(trace, own, rows_of, shared, _GPU_NOTES)
 
 
 def _command(
     path: str,
     window: Window | None,
     rows_of: Callable[[Trace, str], Rows],
-    ascending: list[str],
     shared: dict[str, Any],
     noted: frozenset[str],
 ) -> None:
@@ -122,15 +128,15 @@ def _command(
     if out is not None:
         options.check_writable(out, force=force)
     trace = options.open_trace(path, quiet=quiet, lang=lang, window=window)
-    fields, rows, shown_as = rows_of(trace, lang)
+    found = rows_of(trace, lang)
     if shared["sort"]:
-        _sort(rows, fields, shared["sort"])
+        _sort(found, shared["sort"])
     if not quiet:
         _print_notes(trace, noted, lang)
     from lanewise.rendering import tables
 
     limit = shared["limit"] if shared["limit"] is not None else _TERMINAL_ROWS if form == "terminal" else 0
-    table = tables.Table(fields, rows[:limit] if limit else rows, len(rows), shown_as)
+    table = tables.Table(found.fields, found.rows[:limit] if limit else found.rows, len(found.rows), found.shown_as)
     if form == "terminal":
         width, color = options.screen() if out is None else (80, False)
         options.write_text(tables.render(table, lang=lang, width=width, color=color), out, force=force)
@@ -147,134 +153,15 @@ def _print_notes(trace: Trace, noted: frozenset[str], lang: str) -> None:
         click.echo(f"lanewise: {note.text(lang)}", err=True)
 
 
-def _sort(rows: list[list[Any]], fields: Sequence[Field], wanted: str) -> None:
+def _sort(found: Rows, wanted: str) -> None:
     """Sort by a column, numbers from the largest, texts from A; units may be left out of its name."""
     key = wanted.strip().lower().replace("-", "_").replace(" ", "_")
-    places = [i for i, f in enumerate(fields) if key in (f.key, f.key.removesuffix("_us").removesuffix("_ratio"))]
+    places = [i for i, f in enumerate(found.fields) if key in (f.key, f.key.removesuffix("_us").removesuffix("_ratio"))]
     if not places:
-        names = ", ".join(f.key.removesuffix("_us").removesuffix("_ratio") for f in fields)
+        names = ", ".join(f.key.removesuffix("_us").removesuffix("_ratio") for f in found.fields)
         raise UsageError("--sort", TEXTS.message("sort-form", text=wanted), TEXTS.message("sort-form-next", columns=names))
     i = places[0]
-    if fields[i].number:
-        rows.sort(key=lambda row: (row[i] is None, 0 if row[i] is None else -row[i]))
+    if found.fields[i].number:
+        found.rows.sort(key=lambda row: (row[i] is None, 0 if row[i] is None else -row[i]))
     else:
-        rows.sort(key=lambda row: str(row[i] or ""))
-
-
-def _us(ns: float | None) -> float | None:
-    return None if ns is None else round(ns / 1000, 3)
-
-
-def _step_rows(trace: Trace, lang: str) -> Rows:
-    from lanewise.analyses.steps import steps as found_steps
-    from lanewise.rendering.tables import Field
-
-    found = trace.analysis(found_steps)
-    fields = [
-        Field("name", "col-step", "String", 16),
-        Field("index", None, "Int64"),
-        Field("time_us", "col-step-time", "Float64"),
-        Field("wall_us", "col-wall", "Float64"),
-        Field("gpu_busy_us", "col-gpu-busy", "Float64"),
-        Field("launches", "col-launches", "Int64"),
-        Field("kernels", "col-kernels", "Int64"),
-        Field("copies", "col-copies", "Int64"),
-        Field("memsets", "col-memsets", "Int64"),
-        Field("start_us", None, "Float64"),
-    ]
-    rows: list[list[Any]] = [
-        [
-            trace.name_of(int(found.event[i])),
-            int(found.index[i]),
-            _us(int(found.time_ns[i])),
-            _us(int(found.wall_ns[i])),
-            None if found.gpu_busy_ns[i] < 0 else _us(int(found.gpu_busy_ns[i])),
-            *(int(column[i]) for column in (found.launches, found.kernels, found.copies, found.memsets)),
-            _us(int(found.start[i])),
-        ]
-        for i in range(len(found))
-    ]
-    return fields, rows, {}
-
-
-def _op_fields(with_gpu: bool, with_shapes: bool) -> list[Field]:
-    from lanewise.rendering.tables import Field
-
-    gpu = "col-gpu-self" if with_gpu else None
-    return [
-        Field("name", "col-op", "String", 18),
-        Field("category", None, "String"),
-        *([Field("shapes", "col-shapes", "String", 20)] if with_shapes else []),
-        Field("count", "col-calls", "Int64"),
-        Field("cpu_self_us", "col-cpu-self", "Float64"),
-        Field("cpu_total_us", "col-cpu-total", "Float64", optional=with_shapes),
-        Field("gpu_self_us", gpu, "Float64"),
-        Field("gpu_total_us", gpu and "col-gpu-total", "Float64"),
-        Field("gpu_ops", None, "Int64"),
-    ]
-
-
-def _op_rows(trace: Trace, lang: str) -> Rows:
-    from lanewise.analyses.tables import op_table
-
-    return _op_table(op_table(trace), with_shapes=False)
-
-
-def _shape_rows(trace: Trace, lang: str) -> Rows:
-    from lanewise.analyses.tables import op_table_by_shape
-
-    if "shapes" not in trace.capabilities:
-        raise UsageError(trace.path, TEXTS.message("no-shapes"), TEXTS.message("no-shapes-next"))
-    return _op_table(op_table_by_shape(trace), with_shapes=True)
-
-
-def _op_table(found: Sequence[Any], *, with_shapes: bool) -> Rows:
-    rows: list[list[Any]] = [
-        [
-            r.name,
-            r.cat,
-            *([r.shapes] if with_shapes else []),
-            r.count,
-            _us(r.cpu_self_ns),
-            _us(r.cpu_total_ns),
-            _us(r.gpu_self_ns),
-            _us(r.gpu_total_ns),
-            r.gpu_ops,
-        ]
-        for r in found
-    ]
-    return _op_fields(any(r.gpu_total_ns for r in found), with_shapes), rows, {}
-
-
-def _kernel_rows(trace: Trace, lang: str) -> Rows:
-    from lanewise.analyses.tables import kernel_table
-    from lanewise.kernels import decode
-    from lanewise.rendering.tables import Field
-
-    found = kernel_table(trace)
-    whole = sum(r.total_ns for r in found)
-    labels = {r.name: decode(r.name).label(lang) if r.kind is not None else r.name for r in found}
-    fields = [
-        Field("name", "col-kernel", "String", 24),
-        Field("kind", None, "String"),
-        Field("count", "col-calls", "Int64"),
-        Field("total_us", "col-time", "Float64"),
-        Field("share_ratio", "col-share", "Float64"),
-        Field("mean_us", "col-mean", "Float64"),
-        Field("median_us", "col-median", "Float64"),
-        Field("ops", "col-from", "List", 14),
-    ]
-    rows: list[list[Any]] = [
-        [
-            r.name,
-            r.kind,
-            r.count,
-            _us(r.total_ns),
-            round(r.total_ns / whole, 6) if whole else None,
-            _us(r.mean_ns),
-            _us(r.median_ns),
-            list(r.ops),
-        ]
-        for r in found
-    ]
-    return fields, rows, {"name": labels}
+        found.rows.sort(key=lambda row: str(row[i] or ""))
