@@ -161,7 +161,7 @@ def _read_events(
         chunk, job = pending.popleft()
         decoded = job.result() if isinstance(job, Job) else job or decode_chunk(chunk, doc.text_times)
         doc.text_times = doc.text_times or decoded.text
-        if _rejoin(doc, decoded, chunk, pending):
+        if _rejoin(decoded, chunk, pending):
             continue
         _take(doc, decoded)
         if framer.too_large:
@@ -190,7 +190,6 @@ def _behind(chunk: Chunk, end: int, later: list[Chunk], framer: Framer) -> bytes
 
 
 def _rejoin(
-    doc: Document,
     decoded: DecodedChunk,
     chunk: Chunk,
     pending: deque[tuple[Chunk, Job | DecodedChunk | None]],

@@ -284,7 +284,7 @@ class Recorder:
         if rehearsal is None:
             return
         with self._profiler_errors():
-            step_bytes = rehearsal_bytes(rehearsal, self.plan)
+            step_bytes = rehearsal_bytes(rehearsal)
             self._fit(step_bytes)
             if self._phase != "done":
                 self._capture = Capture(self.plan, self._device)

@@ -91,7 +91,7 @@ def _allocations(device: Accelerator) -> int:
     return int(device.module.memory_stats().get("allocation.all.allocated", 0))
 
 
-def rehearsal_bytes(rehearsal: Capture, plan: Plan) -> int:
+def rehearsal_bytes(rehearsal: Capture) -> int:
     """Stop a capture of one step and weigh it as JSON; the file is thrown away."""
     rehearsal.stop()
     with tempfile.TemporaryDirectory(prefix="lanewise-") as folder:

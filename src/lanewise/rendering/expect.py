@@ -26,7 +26,7 @@ def render(
     unchecked = found.of("not-checked")
     if unchecked:
         lines += [Text(), Text(EXPECT("status-not-checked", lang), style="yellow")]
-        lines += _unchecked(unchecked, lang, width)
+        lines += _unchecked(unchecked, width)
     if verbose and found.of("held"):
         lines += [Text(), Text(EXPECT("status-held", lang), style="green"), *_held(found.of("held"), lang, width)]
     lines += [Text(), *(Text(line, style="bold") for line in wrapped(_score(found, lang, strict), width))]
@@ -56,7 +56,7 @@ def _breach(row: Outcome, lang: str, width: int) -> list[Text]:
     return lines
 
 
-def _unchecked(rows: list[Outcome], lang: str, width: int) -> list[Text]:
+def _unchecked(rows: list[Outcome], width: int) -> list[Text]:
     """One line a reason, with what it holds for; of words that must not be found, which ones."""
     reasons: dict[str, dict[str, list[str]]] = {}
     for row in rows:

@@ -31,7 +31,7 @@ def op_lines(page: Page, report: Report) -> None:
     heads += [_number(key, lang, optional=key.endswith("total")) for key in numbers]
     page.heading(TEXTS("ops", lang))
     page.lines += columns(heads, [_op_cells(r, with_gpu, lang) for r in shown], page.width)
-    _more(page, len(ops) - len(shown), "ops", report)
+    _more(page, len(ops) - len(shown), "ops")
 
 
 def _op_cells(row: OpRow, with_gpu: bool, lang: str) -> list[str]:
@@ -56,7 +56,7 @@ def kernel_lines(page: Page, report: Report) -> None:
     ]
     page.heading(TEXTS("kernels", lang))
     page.lines += columns(heads, [_kernel_cells(r, whole, lang) for r in shown], page.width)
-    _more(page, len(kernels) - len(shown), "kernels", report)
+    _more(page, len(kernels) - len(shown), "kernels")
 
 
 def _kernel_cells(row: KernelRow, whole: float, lang: str) -> list[str]:
@@ -72,7 +72,7 @@ def _number(key: str, lang: str, *, optional: bool = False) -> Column:
     return Column(TEXTS(f"col-{key}", lang), right=True, optional=optional)
 
 
-def _more(page: Page, hidden: int, command: str, report: Report) -> None:
+def _more(page: Page, hidden: int, command: str) -> None:
     if hidden > 0:
         text = TEXTS("more-rows", page.lang, count=units.count(hidden, page.lang), command=f"lanewise {command} TRACE")
         page.add(Text(f"  {text}", style="dim"))

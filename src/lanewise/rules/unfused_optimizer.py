@@ -46,7 +46,7 @@ def _check(ctx: Context) -> Outcome:
     match = _STEP.match(ctx.trace.name_of(int(marks[0])))
     optimizer = match.group(1) if match else "?"
     foreach = bool((ctx.kinds[rows] == "foreach").mean() > 0.5)
-    tensors, fused_ns = _fused_form(ctx, inner, rows, len(marks), _PASSES.get(optimizer, 7), foreach)
+    tensors, fused_ns = _fused_form(ctx, rows, len(marks), _PASSES.get(optimizer, 7), foreach)
     if not foreach and len(rows) < (2 if tensors < _PLAIN_TENSORS else 1) * tensors * len(marks):
         return Clear()
     scale = fused_ns * len(marks) / max(float(ctx.gpu_ns[rows].sum()), 1.0)
@@ -80,7 +80,6 @@ def _one_pass(kernel: Kernel) -> bool:
 
 def _fused_form(
     ctx: Context,
-    inner: Array,
     rows: Array,
     calls: int,
     passes: int,
