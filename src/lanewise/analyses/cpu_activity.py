@@ -20,7 +20,7 @@ from .copies import STAGED_BYTES, host_copies
 from .id_sets import distinct
 from .launches import launches
 
-__all__ = ["ACTIVITIES", "Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
+__all__ = ["Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
 
 Array = npt.NDArray[Any]
 
@@ -41,8 +41,6 @@ _COMPILE = re.compile(
 _DATA = re.compile(
     r"^enumerate\(DataLoader\)|DataLoader.*__next__|^(?:fetch|load|get)_(?:next_)?batch\b|DataLoaderIter", re.IGNORECASE
 )
-
-ACTIVITIES = ("profiler", "compile", "data", "allocation", "sync", "pageable_copy", "autograd", "dispatch")
 
 
 @dataclass(frozen=True, slots=True)

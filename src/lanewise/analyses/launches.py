@@ -20,12 +20,11 @@ from lanewise.model.trace import Trace
 from .call_tree import op_tree
 from .id_sets import among, distinct
 
-__all__ = ["GPU_KINDS", "LAUNCH_KINDS", "Launches", "launches"]
+__all__ = ["LAUNCH_KINDS", "Launches", "launches"]
 
 Array = npt.NDArray[Any]
 
 LAUNCH_KINDS = ("kernel", "graph", "copy", "memset")
-GPU_KINDS = ("kernel", "gpu_memcpy", "gpu_memset")
 
 # Calls that start GPU work, by name; needed only for those without a GPU record, since a shared correlation id tells all
 # others. CUDA runtime and driver, HIP, and the Level Zero and SYCL spellings of XPU traces.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lanewise.kernels import KINDS
 
-__all__ = ["COPIES", "KEYS", "SDPA_BACKENDS", "SECTIONS", "TRACE_KEYS", "Key", "key_named"]
+__all__ = ["COPIES", "KEYS", "SDPA_BACKENDS", "SECTIONS", "TRACE_KEYS", "Key"]
 
 SECTIONS = ("step", "annotation", "trace", "ratio", "baseline")
 COPIES = ("htod", "dtoh", "dtod", "ptop")
@@ -86,8 +86,3 @@ TRACE_KEYS: tuple[Key, ...] = (
         "findings_absent", "names", "ops", 'ids of findings that must not be there (`lanewise rule`), or `["*"]`', of=("trace",)
     ),
 )
-
-
-def key_named(name: str) -> Key | None:
-    """The key of a name."""
-    return next((k for k in (*KEYS, *TRACE_KEYS) if k.name == name), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["SHORT", "cast", "first_type", "short_type", "type_of"]
+__all__ = ["SHORT", "cast", "first_type", "type_of"]
 
 _FP16 = ("Half", "__half", "__half2", "half", "half2", "half_t", "_Float16", "Float16", "fp16_t")
 _BF16 = (
@@ -69,11 +69,6 @@ def first_type(text: str, start: int, end: int, *, integers: bool = True) -> str
         if spelling in _CPP and (integers or spelling not in _INTEGERS):
             return _CPP[spelling]
     return None
-
-
-def short_type(text: str) -> str | None:
-    """The type of a short form, or None."""
-    return SHORT.get(text)
 
 
 def cast(source: str | None, target: str | None) -> str | None:

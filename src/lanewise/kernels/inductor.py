@@ -81,7 +81,6 @@ _NORM = re.compile(r"(?:layer|batch|group|rms|instance|local_response)_norm|_nor
 _POOL = re.compile(r"pool\d?d?(?:_|$)|max_unpool|_low_memory_max_pool")
 _RESAMPLE = re.compile(r"upsample|grid_sampler|interpolate|_unsafe_index_resize")
 _QUANTIZE = re.compile(r"quantize|scaled_fp8_quant")
-_PRODUCT = re.compile(r"(?:^|_)(?:mm|bmm|addmm|baddbmm|matmul|linear)$|_scaled_mm|_int_mm|_grouped_mm")
 
 
 def matches(name: Name) -> bool:

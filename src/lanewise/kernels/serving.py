@@ -56,7 +56,6 @@ _TRTLLM_ARCH = re.compile(r"_sm(\d+)[af]?(?:_|$)")
 _TRTLLM_TYPE = re.compile(r"(?:Mx)?(E4m3|E2m1|E5m2|Bfloat16|Fp16|Int4|Int8|E3m2)")
 _TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat16": "bf16", "Fp16": "fp16",
                  "Int4": "int4", "Int8": "int8", "E3m2": "fp6"}  # fmt: skip
-_BITS = re.compile(r"(\d+)(?:_|$)")
 _BITSANDBYTES = re.compile(r"k(?:Deq|Q|Opt|Precond|gemm|Int8|dequant|spmm|Percentile|Estimate|Histogram)\w*")
 _SKINNY = re.compile(r"wvSplitK|wv_splitk")
 _STARTS = ("wvSplitK", "wv_splitk", "paged_attention_")

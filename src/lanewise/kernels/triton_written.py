@@ -98,7 +98,6 @@ _CUTE_OWNERS = (("flashinfer", "flashinfer"), ("flash_attn", "flash-attention"),
                 ("quack", "quack"), ("sglang", "sglang"), ("vllm", "vllm"))  # fmt: skip
 _CUTE_TYPES = {"f8E4M3": "fp8_e4m3", "f8E5M2": "fp8_e5m2", "f4E2M1": "fp4"}
 _CUTE_ARCH = re.compile(r"[Ss]m(\d{2,3})(?!\d)")
-_PLAIN_NAME = re.compile(r"_?[A-Za-z][A-Za-z0-9_]*$")
 
 
 def matches(name: Name) -> bool:

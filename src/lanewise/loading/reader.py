@@ -28,7 +28,6 @@ from .workers import Job, Workers
 __all__ = ["Document", "Progress", "read_document"]
 
 Progress = Callable[[int, int | None], None]
-ChunkFilter = Callable[[DecodedChunk], None]
 
 _WORKERS_FROM_BYTES = 48 << 20  # below this, starting processes costs more than they save
 _IN_FLIGHT = 8
