@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import string
@@ -112,3 +113,19 @@ def test_texts_are_filled_in() -> None:
         catalog("window")
     with pytest.raises(KeyError):
         catalog("absent")
+
+
+def sentences(node: ast.expr) -> list[str]:
+    """Parts of a text that is written where it is used, if they hold words."""
+    values = node.values if isinstance(node, ast.JoinedStr) else [node]
+    texts = [v.value for v in values if isinstance(v, ast.Constant) and isinstance(v.value, str)]
+    return [t for t in texts if re.search(r"[A-Za-z]", t) and not t.startswith("lanewise ")]  # a command is no sentence
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_errors_take_their_words_from_a_catalog(path: Path) -> None:
+    """The fact and the next step of an error; its subject is a name."""
+    errors = {"LanewiseError", "UsageError", "LoadError", "NotATraceError", "EmptyTraceError"}
+    calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
+    raised = [n for n in calls if isinstance(n.func, ast.Name) and n.func.id in errors]
+    assert [text for call in raised for argument in call.args[1:] for text in sentences(argument)] == []

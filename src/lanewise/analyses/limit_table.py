@@ -13,7 +13,7 @@ from lanewise.kernels import Kernel
 from lanewise.model.trace import Trace
 
 from .ceilings import PRODUCTS, arithmetic_ceiling, arithmetic_type
-from .limits import BOUNDS, ROLES, gpu_names, limits
+from .limits import BOUNDS, ROLES, Limits, gpu_names, limits
 from .occupancy import Launch, launch_occupancies
 from .steps import steps
 
@@ -124,36 +124,20 @@ def step_limits(trace: Trace) -> StepLimits:
 def kernel_limits(trace: Trace) -> list[KernelLimit]:
     """One row for each GPU op name, by total time, largest first."""
     found, names = trace.analysis(limits), trace.analysis(gpu_names)
-    n = len(names.kernels)
-    sums = _Sums(names.of_row, n)
-    step, usual = _step_rows(trace)
-    works = ~found.is_helper & ~np.isnan(found.limit_ns)
-    columns = {
-        "count": sums.of(np.ones(len(found.ns))),
-        "total": sums.of(found.ns),
-        "known": sums.of(found.ns, ~np.isnan(found.limit_ns)),
-        "limit": sums.of(found.limit_ns, ~np.isnan(found.limit_ns)),
-        "headroom": sums.of(found.headroom_ns, ~np.isnan(found.limit_ns)),
-        "usual": sums.of(found.headroom_ns, ~np.isnan(found.limit_ns) & np.isin(step, usual)) / len(usual),
-        "share": sums.ratio(found.limit_ns, found.ns, works),
-        "flops": sums.ratio(found.flops, found.ns, found.flops > 0) * 1e9,
-        "bytes": sums.ratio(found.bytes, found.ns, found.bytes > 0) * 1e9,
-    }
-    has_known = sums.of(np.ones(len(found.ns)), ~np.isnan(found.limit_ns)) > 0
-    lower = np.array([w.at_least for w in found.works] + [False])[found.work] & (found.role >= 0)
-    at_least = sums.of(np.ones(len(found.ns)), lower & works) > 0
-    bound, role = sums.most(found.bound, found.ns, len(BOUNDS)), sums.most(found.role, found.ns, len(ROLES))
     launches = trace.analysis(launch_occupancies)
+    sums = _Sums(names.of_row, len(names.kernels))
+    columns, at_least = _columns(trace, found, sums)
+    bound, role = sums.most(found.bound, found.ns, len(BOUNDS)), sums.most(found.role, found.ns, len(ROLES))
     launch = sums.most(launches.of_row, found.ns, len(launches.launches))
     rows = [
         KernelLimit(
             kernel=kernel,
             count=int(columns["count"][i]),
             total_ns=int(columns["total"][i]),
-            known_ns=int(columns["known"][i]) if has_known[i] else None,
-            limit_ns=float(columns["limit"][i]) if has_known[i] else None,
-            headroom_ns=float(columns["headroom"][i]) if has_known[i] else None,
-            headroom_ns_per_step=float(columns["usual"][i]) if has_known[i] else None,
+            known_ns=None if np.isnan(columns["known"][i]) else int(columns["known"][i]),
+            limit_ns=_known(columns["limit"][i]),
+            headroom_ns=_known(columns["headroom"][i]),
+            headroom_ns_per_step=_known(columns["usual"][i]),
             flops_per_s=_known(columns["flops"][i]),
             bytes_per_s=_known(columns["bytes"][i]),
             share_ratio=_known(columns["share"][i]),
@@ -165,6 +149,30 @@ def kernel_limits(trace: Trace) -> list[KernelLimit]:
         for i, kernel in enumerate(names.kernels)
     ]
     return sorted(rows, key=lambda r: (-r.total_ns, r.kernel.name))
+
+
+def _columns(trace: Trace, found: Limits, sums: _Sums) -> tuple[dict[str, Array], Array]:
+    """(float (names,) by figure, NaN where not known; bool (names,): whether any traffic is a lower bound)."""
+    step, usual = _step_rows(trace)
+    known, one = ~np.isnan(found.limit_ns), np.ones(len(found.ns))
+    works = ~found.is_helper & known
+    lower = np.array([w.at_least for w in found.works] + [False])[found.work] & (found.role >= 0)
+    of_known = {
+        "known": sums.of(found.ns, known),
+        "limit": sums.of(found.limit_ns, known),
+        "headroom": sums.of(found.headroom_ns, known),
+        "usual": sums.of(found.headroom_ns, known & np.isin(step, usual)) / len(usual),
+    }
+    has_known = sums.of(one, known) > 0
+    columns = {
+        "count": sums.of(one),
+        "total": sums.of(found.ns),
+        **{name: np.where(has_known, values, np.nan) for name, values in of_known.items()},
+        "share": sums.ratio(found.limit_ns, found.ns, works),
+        "flops": sums.ratio(found.flops, found.ns, found.flops > 0) * 1e9,
+        "bytes": sums.ratio(found.bytes, found.ns, found.bytes > 0) * 1e9,
+    }
+    return columns, sums.of(one, lower & works) > 0
 
 
 def _known(value: float) -> float | None:

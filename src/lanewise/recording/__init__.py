@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast, overload
 
 from lanewise.errors import UsageError
+from lanewise.recording.outcome import Recording
 from lanewise.recording.plan import Plan
-from lanewise.recording.recorder import Recorder, Recording
+from lanewise.recording.recorder import Recorder
 from lanewise.recording.writing import refuse_existing
 
 __all__ = ["Plan", "Recorder", "Recording", "record", "recorded"]

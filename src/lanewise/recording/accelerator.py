@@ -9,8 +9,7 @@ __all__ = ["Accelerator", "accelerator", "torch_module"]
 
 
 def torch_module(name: str = "torch") -> Any:
-    """torch or a part of it, imported now. Untyped, so that type checks do not depend on an installed "
-    "torch."""
+    """torch or a part of it, imported now. Untyped, so that type checks do not depend on an installed torch."""
     return import_module(name)
 
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from lanewise.recording.outcome import Recording
 from lanewise.recording.plan import Plan
 from lanewise.recording.ranks import ranks
-from lanewise.recording.recorder import Recorder, Recording
+from lanewise.recording.recorder import Recorder
 from lanewise.recording.stepping import follow_functions, follow_modules, follow_optimizers, follow_steps
 
 __all__ = ["ORDERS", "Orders", "attach"]

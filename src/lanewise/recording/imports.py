@@ -15,8 +15,7 @@ __all__ = ["when_imported"]
 
 
 class _Watcher:
-    """A meta path finder that finds nothing itself: it lets the others find one module and adds to its "
-    "loading."""
+    """A meta path finder that finds nothing itself: it lets the others find one module and adds to its loading."""
 
     def __init__(self, name: str, action: Callable[[Any], None]) -> None:
         self.name = name

@@ -91,6 +91,11 @@ class Plan:
         return self.needed - self.active
 
     @property
+    def phases(self) -> dict[str, int]:
+        """Steps of each phase, in their order."""
+        return {"skip": self.skip, "timed": self.timed, "warmup": self.warmup, "active": self.active}
+
+    @property
     def flags(self) -> dict[str, bool]:
         """The optional parts of a capture, on or off."""
         return {name: bool(getattr(self, name)) for name in FLAGS}

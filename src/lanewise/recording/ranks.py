@@ -19,8 +19,7 @@ class Ranks:
 
 
 def ranks() -> Ranks:
-    """From the process group where there is one, else from the variables that launchers set (torchrun, "
-    "Slurm, MPI)."""
+    """From the process group where there is one, else from the variables that launchers set (torchrun, Slurm, MPI)."""
     rank = _number("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
     world_size = _number("WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
     local_rank = _number("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK")

@@ -1,8 +1,7 @@
 """The recorder: follows a plan through the steps of a run and leaves a trace.
 
-It is told only where steps end, by `step()`, by iterating, or by the finders of
-`lanewise.recording.stepping`, and moves through the phases of its `Plan`. Outside the window a step costs one
-method call.
+It is told only where steps end, by `step()`, by iterating, or by the finders of `lanewise.recording.stepping`, and moves
+through the phases of its `Plan`. Outside the window a step costs one method call.
 """
 
 from __future__ import annotations
@@ -13,41 +12,23 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from lanewise.recording.accelerator import Accelerator, accelerator, torch_module
 from lanewise.recording.capture import Capture
-from lanewise.recording.clock import StepClock, StepTimes
+from lanewise.recording.clock import StepClock
 from lanewise.recording.nvml import GpuMonitor
+from lanewise.recording.outcome import Recording
 from lanewise.recording.plan import Plan
 from lanewise.recording.texts import Notice
 from lanewise.recording.window import Window, rehearsal_bytes, store
 
-__all__ = ["Recorder", "Recording"]
+__all__ = ["Recorder"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-@dataclass
-class Recording:
-    """What came of a recorder.
-
-    Attributes:
-        path: the trace, or None where none was written.
-        table: torch's table beside it, or None.
-        completed: steps that came in all.
-        times: the step's time without the profiler, or None.
-        notices: what there is to say about it, in order.
-    """
-
-    path: Path | None = None
-    table: Path | None = None
-    completed: int = 0
-    times: StepTimes | None = None
-    notices: list[Notice] = field(default_factory=list)
 
 
 class Recorder:
@@ -111,8 +92,7 @@ class Recorder:
         with self:
             for item in items:
                 yield item
-                # The boundary comes before the next item is fetched: waiting for data belongs to the step
-                # that needs it.
+                # The boundary comes before the next item is fetched: waiting for data belongs to the step that needs it.
                 self.step()
 
     def step(self) -> None:
@@ -303,13 +283,7 @@ class Recorder:
             return
         # The steps before the window stay as they were planned, so the recorded ones keep their numbers.
         self.plan = replace(plan, active=active)
-        self._note(
-            "fewer-steps",
-            step_bytes=step_bytes,
-            active=active,
-            planned=plan.active,
-            limit_bytes=plan.limit_bytes,
-        )
+        self._note("fewer-steps", step_bytes=step_bytes, active=active, planned=plan.active, limit_bytes=plan.limit_bytes)
 
     def _enter_window(self) -> None:
         self._thread = threading.get_ident()
@@ -347,25 +321,10 @@ class Recorder:
             return
         came = self.recording.completed
         plan = self.plan
-        self._note(
-            "not-reached",
-            came=came,
-            needed=plan.needed,
-            skip=plan.skip,
-            timed=plan.timed,
-            warmup=plan.warmup,
-            active=plan.active,
-        )
+        self._note("not-reached", came=came, needed=plan.needed, **plan.phases)
         fitting = plan.fitting(came)
         if fitting is not None:
-            self._note(
-                "try-fewer",
-                came=came,
-                skip=fitting.skip,
-                timed=fitting.timed,
-                warmup=fitting.warmup,
-                active=fitting.active,
-            )
+            self._note("try-fewer", came=came, **fitting.phases)
         elif came == 0 and self.source == "step()":
             self._note("no-step-calls")
         self._finish()
@@ -387,10 +346,7 @@ class Recorder:
             if busy:
                 self._note("profiler-busy")
             else:
-                self._note(
-                    "profiler-failed",
-                    error=str(error).splitlines()[0] if str(error) else type(error).__name__,
-                )
+                self._note("profiler-failed", error=str(error).splitlines()[0] if str(error) else type(error).__name__)
             self._finish()
 
     def _note(self, key: str, **slots: Any) -> None:

@@ -56,8 +56,7 @@ _MARK = "_lanewise_mark"
 
 
 class Leader:
-    """Picks one object whose events mark the steps: the first seen, until others come `patience` times in "
-    "a row."""
+    """Picks one object whose events mark the steps: the first seen, until others come `patience` times in a row."""
 
     def __init__(self, patience: int = _PATIENCE) -> None:
         self._patience = patience
@@ -247,8 +246,7 @@ def _has_gradients(module: Any) -> bool:
 
 
 def _optimizer_alive() -> bool:
-    """Whether the program has built an optimizer. Looks at every object once; `type` runs no code of "
-    "theirs."""
+    """Whether the program has built an optimizer. Looks at every object once; `type` runs no code of theirs."""
     optimizer_class = torch_module("torch.optim").Optimizer
     return any(issubclass(type(thing), optimizer_class) for thing in gc.get_objects())
 
@@ -268,8 +266,7 @@ def follow_modules(recorder: Recorder) -> Callable[[], None]:
 
 
 def follow_steps(recorder: Recorder) -> Callable[[], None]:
-    """Mark steps of training where there is training, else of inference. Returns what takes the finder out"
-    " again."""
+    """Mark steps of training where there is training, else of inference. Returns what takes the finder out again."""
     modules = _ModuleCalls(recorder, wait_for_training=True)
 
     def training() -> bool:

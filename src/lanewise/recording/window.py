@@ -6,7 +6,7 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lanewise.recording.accelerator import Accelerator
 from lanewise.recording.capture import Capture, step_name
@@ -14,21 +14,18 @@ from lanewise.recording.causes import cause_of, facts_here
 from lanewise.recording.health import Health, health_of
 from lanewise.recording.metadata import device_state, run_metadata
 from lanewise.recording.nvml import GpuMonitor
+from lanewise.recording.outcome import Recording
 from lanewise.recording.plan import Plan
 from lanewise.recording.ranks import ranks
 from lanewise.recording.texts import Notice
 from lanewise.recording.writing import default_label, free_name, rewrite, suffix_of, target, temporary_beside
-
-if TYPE_CHECKING:
-    from lanewise.recording.recorder import Recording
 
 __all__ = ["SCHEMA", "Window", "rehearsal_bytes", "store"]
 
 SCHEMA = "lanewise.recording/1"
 # torch builds one Python object an event for its table: about a minute for this many.
 _TABLE_EVENTS = 1_000_000
-# Below this share of the time to the last synchronisation, the steps' own host times do not contain the GPU's
-# work.
+# Below this share of the time to the last synchronisation, the steps' own host times do not contain the GPU's work.
 _HOST_COVERS_RATIO = 0.9
 
 
@@ -53,8 +50,7 @@ class Window:
 
     @property
     def profiled_step_ns(self) -> int | None:
-        """What a step cost under the profiler: by the host clock, or, where the CPU ran ahead of the GPU, "
-        "by the GPU's."""
+        """What a step cost under the profiler: by the host clock, or, where the CPU ran ahead of the GPU, by the GPU's."""
         if not self.step_ns:
             return None
         by_host = round(statistics.median(self.step_ns))
@@ -76,8 +72,7 @@ class Window:
         self.step_ns.append(time.perf_counter_ns() - self._began)
 
     def close(self, monitor: GpuMonitor) -> None:
-        """Wait for the work of the window and read the GPU's state while the clocks are still those of "
-        "that work."""
+        """Wait for the work of the window and read the GPU's state while the clocks are still those of that work."""
         self.device.synchronize()
         self.wall_ns = time.perf_counter_ns() - self._opened
         self.device_state = device_state(self.device, monitor)
@@ -118,23 +113,7 @@ def store(capture: Capture, window: Window, plan: Plan, recording: Recording, so
     path = free_name(wanted, plan.force)
     if path != wanted:
         recording.notices.append(Notice("renamed", {"wanted": str(wanted), "path": str(path)}))
-    header: dict[str, Any] = {"schema": SCHEMA, "label": plan.label or default_label()}
-    if recording.times is not None:
-        header["unprofiled_step_us"] = recording.times.metadata()
-    header |= {
-        "flags": plan.flags,
-        "window": {
-            "first_step": first,
-            "last_step": last,
-            "steps": steps,
-            "planned": {"skip": plan.skip, "timed": plan.timed, "warmup": plan.warmup, "active": plan.active},
-            "whole": plan.whole,
-            "marked_by": source,
-            "interrupted": interrupted or None,
-        },
-        "device": window.device_state,
-        **run_metadata(here),
-    }
+    header = {**_header(window, plan, recording, source, interrupted), **run_metadata(here)}
     unfinished = None if plan.whole or steps >= plan.active else step_name(window.first_step + steps)
     try:
         with temporary_beside(path, ".json") as raw:
@@ -151,6 +130,26 @@ def store(capture: Capture, window: Window, plan: Plan, recording: Recording, so
     if health is not None:
         _note_step_time(window, recording)
         _write_table(capture, path, health, recording)
+
+
+def _header(window: Window, plan: Plan, recording: Recording, source: str, interrupted: str) -> dict[str, Any]:
+    """What a trace says about its recording."""
+    header: dict[str, Any] = {"schema": SCHEMA, "label": plan.label or default_label()}
+    if recording.times is not None:
+        header["unprofiled_step_us"] = recording.times.metadata()
+    return header | {
+        "flags": plan.flags,
+        "window": {
+            "first_step": None if plan.whole else window.first_step,
+            "last_step": None if plan.whole else window.last_step,
+            "steps": len(window.step_ns),
+            "planned": plan.phases,
+            "whole": plan.whole,
+            "marked_by": source,
+            "interrupted": interrupted or None,
+        },
+        "device": window.device_state,
+    }
 
 
 def _read_back(path: Path, window: Window, plan: Plan, recording: Recording) -> Health | None:

@@ -32,8 +32,7 @@ _GZIP_LEVEL = 3  # torch's own level, 9, takes about ten times as long for a fil
 
 
 def file_name(label: str, rank: int, first_step: int | None, last_step: int | None) -> str:
-    """``train.host-a.4711.rank0.step17-19.json.gz``: label, host, pid, rank and steps, so that no two "
-    "captures meet."""
+    """``train.host-a.4711.rank0.step17-19.json.gz``: label, host, pid, rank and steps, so that no two captures meet."""
     host = _plain(socket.gethostname().split(".")[0]) or "host"
     steps = "whole" if first_step is None else f"step{first_step}-{last_step}"
     return f"{_plain(label) or 'trace'}.{host}.{os.getpid()}.rank{rank}.{steps}.json.gz"
@@ -88,8 +87,7 @@ def refuse_existing(plan: Plan) -> None:
 
 
 def free_name(path: Path, force: bool) -> Path:
-    """This path, or with a number before its suffix if it is taken: a finished capture is never lost for "
-    "its name."""
+    """This path, or with a number before its suffix if it is taken: a finished capture is never lost for its name."""
     if force or not path.exists():
         return path
     suffix = suffix_of(path.name)
