@@ -15,6 +15,7 @@ from lanewise.errors import UsageError
 from lanewise.recording.outcome import Recording
 from lanewise.recording.plan import Plan
 from lanewise.recording.recorder import Recorder
+from lanewise.recording.texts import TEXTS
 from lanewise.recording.writing import refuse_existing
 
 __all__ = ["Plan", "Recorder", "Recording", "record", "recorded"]
@@ -68,7 +69,7 @@ def record(over: Any = None, /, **options: Any) -> Any:
     try:
         plan = Plan(**options)
     except TypeError as error:
-        raise UsageError("record", f"{error}.", "See help(lanewise.record).") from None
+        raise UsageError("record", f"{error}.", TEXTS.message("bad-option-next")) from None
     refuse_existing(plan)
     announce = None if quiet else _say
     if callable(over) and not hasattr(over, "__iter__"):

@@ -143,6 +143,7 @@ _DOCTOR = {
 _ERRORS = {
     "no-command": "no command to record.",
     "no-command-next": "Write: lanewise record -- python train.py",
+    "bad-option-next": "See help(lanewise.record).",
     "not-started": "could not be started ({why}).",
     "not-started-next": "Is it on the PATH?",
     "below-0": "{number} is below 0.",
