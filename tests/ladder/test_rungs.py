@@ -7,12 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from test_hub import write_kernel
+from warm import WarmPython
 
 from lanewise.ladder.registry import script_path
 
@@ -20,20 +22,27 @@ pytestmark = pytest.mark.torch
 CPU = ("--device", "cpu")
 
 
-def run(tmp_path: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+Rung = Callable[..., subprocess.CompletedProcess[str]]
+ENVIRONMENT = {**os.environ, "LANEWISE_LANG": "en", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+
+
+def run(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     pytest.importorskip("torch")
-    return subprocess.run(
-        [sys.executable, *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        env={**os.environ, "LANEWISE_LANG": "en", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", **env},
-    )
+    return subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200, env=ENVIRONMENT)
 
 
-def rung(tmp_path: Path, name: str, *flags: str) -> subprocess.CompletedProcess[str]:
-    return run(tmp_path, "-m", "lanewise.cli.run", name, *CPU, *flags)
+@pytest.fixture(scope="module")
+def warm() -> Iterator[WarmPython]:
+    pytest.importorskip("torch")
+    python = WarmPython(ENVIRONMENT)
+    yield python
+    python.close()
+
+
+@pytest.fixture
+def rung(tmp_path: Path, warm: WarmPython) -> Rung:
+    """Runs a rung in a folder of its own."""
+    return lambda name, *flags: warm.lanewise(tmp_path, "run", name, *CPU, *flags)
 
 
 def document(path: Path) -> dict[str, Any]:
@@ -61,8 +70,10 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("name", "flags", "tag", "annotation"), RUNS)
-def test_a_rung_leaves_its_trace(tmp_path: Path, name: str, flags: tuple[str, ...], tag: str, annotation: str) -> None:
-    done = rung(tmp_path, name, *flags)
+def test_a_rung_leaves_its_trace(
+    rung: Rung, tmp_path: Path, name: str, flags: tuple[str, ...], tag: str, annotation: str
+) -> None:
+    done = rung(name, *flags)
     assert done.returncode == 0, done.stderr
     trace = document(tmp_path / "traces" / name / f"{tag}.json.gz")
     assert annotation in annotations(trace)
@@ -72,8 +83,8 @@ def test_a_rung_leaves_its_trace(tmp_path: Path, name: str, flags: tuple[str, ..
     assert "aten::" in (tmp_path / "traces" / name / f"{tag}.txt").read_text()
 
 
-def test_compiled(tmp_path: Path) -> None:
-    done = rung(tmp_path, "01_matmul_add", "--warmup", "--compile", "--size", "16")
+def test_compiled(rung: Rung, tmp_path: Path) -> None:
+    done = rung("01_matmul_add", "--warmup", "--compile", "--size", "16")
     if done.returncode != 0 and "compiler" in done.stderr.lower():
         pytest.skip("no C compiler")
     assert done.returncode == 0, done.stderr
@@ -91,18 +102,18 @@ def test_a_script_runs_alone_and_compares_the_guess(tmp_path: Path) -> None:
     assert ["=", "softmax"] in rows
 
 
-def test_a_right_guess_is_told(tmp_path: Path) -> None:
-    done = rung(tmp_path, "01", "--guess", "gemm add", "--lang", "ja")
+def test_a_right_guess_is_told(rung: Rung, tmp_path: Path) -> None:
+    done = rung("01", "--guess", "gemm add", "--lang", "ja")
     assert done.returncode == 0, done.stderr
     assert "正解です" in done.stdout
 
 
-def test_a_second_run_does_not_replace_the_first(tmp_path: Path) -> None:
-    assert rung(tmp_path, "01").returncode == 0
-    again = rung(tmp_path, "01")
+def test_a_second_run_does_not_replace_the_first(rung: Rung, tmp_path: Path) -> None:
+    assert rung("01").returncode == 0
+    again = rung("01")
     assert again.returncode == 2
     assert "--force" in again.stderr
-    assert rung(tmp_path, "01", "--force").returncode == 0
+    assert rung("01", "--force").returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -116,8 +127,10 @@ def test_a_second_run_does_not_replace_the_first(tmp_path: Path) -> None:
         ("01_matmul_add", ("--guess", "!"), "--guess"),
     ],
 )
-def test_what_cannot_run_here_says_so_in_one_line(tmp_path: Path, name: str, flags: tuple[str, ...], alternative: str) -> None:
-    done = rung(tmp_path, name, *flags)
+def test_what_cannot_run_here_says_so_in_one_line(
+    rung: Rung, tmp_path: Path, name: str, flags: tuple[str, ...], alternative: str
+) -> None:
+    done = rung(name, *flags)
     assert done.returncode == 2
     said = [line for line in done.stderr.splitlines() if line.startswith(f"{name}: ")]
     assert len(said) == 1
@@ -127,8 +140,8 @@ def test_what_cannot_run_here_says_so_in_one_line(tmp_path: Path, name: str, fla
 
 @pytest.mark.skipif(getattr(find_spec("kernels"), "origin", None) is None, reason="kernels is not installed")
 @pytest.mark.parametrize(("name", "annotation"), [("03_kernels_mlp", "mlp_fwd"), ("04_d_kernels_attention", "attn_fwd")])
-def test_kernels_of_a_folder(tmp_path: Path, name: str, annotation: str) -> None:
-    done = rung(tmp_path, name, "--kernel", str(write_kernel(tmp_path / "kernel")))
+def test_kernels_of_a_folder(rung: Rung, tmp_path: Path, name: str, annotation: str) -> None:
+    done = rung(name, "--kernel", str(write_kernel(tmp_path / "kernel")))
     assert done.returncode == 0, done.stderr
     (path,) = (tmp_path / "traces" / name).glob("*.json.gz")
     assert annotation in annotations(document(path))
@@ -136,7 +149,7 @@ def test_kernels_of_a_folder(tmp_path: Path, name: str, annotation: str) -> None
 
 @pytest.mark.parametrize("mode", ["ddp", "fsdp"])
 def test_several_ranks(tmp_path: Path, mode: str) -> None:
-    done = run(tmp_path, "-m", "lanewise.cli.run", "08", "--ranks", "2", *CPU, "--mode", mode, "--dim", "32", "--straggle", "1")
+    done = run(tmp_path, "-m", "lanewise", "run", "08", "--ranks", "2", *CPU, "--mode", mode, "--dim", "32", "--straggle", "1")
     assert done.returncode == 0, done.stderr
     paths = sorted((tmp_path / "traces" / "08_distributed").glob("*.json.gz"))
     assert [path.name for path in paths] == [
@@ -145,12 +158,12 @@ def test_several_ranks(tmp_path: Path, mode: str) -> None:
     assert [document(path)["lanewise"]["rank"] for path in paths] == [0, 1]
 
 
-def test_the_list_and_the_help(tmp_path: Path) -> None:
-    listed = run(tmp_path, "-m", "lanewise.cli.run")
+def test_the_list_and_the_help(rung: Rung, tmp_path: Path) -> None:
+    listed = run(tmp_path, "-m", "lanewise", "run")
     assert listed.returncode == 0
     assert len(listed.stdout.splitlines()) == 12
-    unknown = run(tmp_path, "-m", "lanewise.cli.run", "nothing")
+    unknown = run(tmp_path, "-m", "lanewise", "run", "nothing")
     assert unknown.returncode == 2
     assert "no rung" in unknown.stderr
-    assert "GeGLU" not in run(tmp_path, "-m", "lanewise.cli.run", "--help").stdout
-    assert "cold: the first calls" in rung(tmp_path, "01", "--help").stdout
+    assert "GeGLU" not in run(tmp_path, "-m", "lanewise", "run", "--help").stdout
+    assert "cold: the first calls" in rung("01", "--help").stdout
