@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from builder import TraceBuilder
@@ -55,7 +55,6 @@ def _children(tree: Nesting) -> dict[int, list[int]]:
 
 
 @given(SPANS, st.sampled_from([1, 10**12]))
-@settings(deadline=None)
 def test_self_times(spans: list[Span], unit_us: int) -> None:
     """Self time is what no direct child covers."""
     trace = _load(spans, unit_us)
@@ -81,7 +80,6 @@ def test_self_times_of_long_runs() -> None:
 
 
 @given(SPANS)
-@settings(deadline=None)
 def test_self_times_sum_to_what_the_roots_last(spans: list[Span]) -> None:
     trace = _load(spans)
     tree = trace.analysis(op_tree)
@@ -98,7 +96,6 @@ def test_self_times_sum_to_what_the_roots_last(spans: list[Span]) -> None:
 
 
 @given(SPANS)
-@settings(deadline=None)
 def test_outermost(spans: list[Span]) -> None:
     """An op counts in the totals of its row unless one of the same row is around it."""
     trace = _load(spans)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lanewise
@@ -46,7 +46,6 @@ def _moments(ops: list[Op]) -> set[int]:
 
 
 @given(OPS)
-@settings(deadline=None)
 def test_devices(ops: list[Op]) -> None:
     t = TraceBuilder()
     for i, op in enumerate(ops):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lanewise
@@ -151,7 +151,6 @@ def test_the_time_outside_the_profiler_counts_where_the_recorder_left_it() -> No
         st.tuples(st.integers(1, 40), st.integers(0, 30), st.lists(st.integers(0, 80), max_size=4)), min_size=1, max_size=8
     )
 )
-@settings(deadline=None)
 def test_times_add_up_to_the_run(shape: list[tuple[int, int, list[int]]]) -> None:
     """Steps of any length, with any GPU work: what they add up to is the time from the first start to the last end."""
     t = TraceBuilder()

@@ -34,7 +34,7 @@ def checked(base: list[Slot], new: list[Slot]) -> list[Match]:
 
 
 @given(letters, letters)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_each_op_is_in_one_match_and_what_both_have_is_paired(a: list[str], b: list[str]) -> None:
     base, new = ([slot(f"kernel_{x}", f"my::{x}") for x in side] for side in (a, b))
     matches = checked(base, new)

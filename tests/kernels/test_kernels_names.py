@@ -149,7 +149,7 @@ def test_casts() -> None:
     assert cast(None, "bf16") is None
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(max_size=200) | st.text("_ZNIEJLSTXPKRDFilfbv0123456789acd", max_size=200).map("_Z".__add__))
 def test_any_text_is_decoded(name: str) -> None:
     kernel = decode(name)
