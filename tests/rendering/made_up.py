@@ -60,6 +60,28 @@ _TEXTS = {
 }
 
 
+_OPS = [
+    OpRow("train_step", "user_annotation", 3, 36_000.0, 900.0, 12_000.0, 0.0, 1200),
+    OpRow("aten::addmm", "cpu_op", 300, 9_000.0, 6_000.0, 7_000.0, 7_000.0, 300),
+    OpRow("aten::_scaled_dot_product_cudnn_attention_backward", "cpu_op", 36, 2_000.0, 800.0, 3_000.0, 2_500.0, 36),
+    OpRow("aten::empty", "cpu_op", 900, 950.5, 950.5, 0.0, 0.0, 0),
+]
+_KERNELS = [
+    KernelRow("nvjet_tst_128x256_64x4", "gemm", "GEMM bf16 128x256 +bias", 300, 7_000.0, 23.333, 23.0, ["aten::addmm"]),
+    KernelRow(LONG_KERNEL, "elementwise", "element-wise add fp32", 900, 900.0, 1.0, 0.9, ["aten::add", "aten::add_"]),
+    KernelRow("Memcpy HtoD (Pageable -> Device)", "memcpy-htod", "copy HtoD pageable", 3, 60.0, 20.0, 20.0, []),
+]
+_WHERE = [
+    WhereRow("compute", 3_500.0, 0.35),
+    WhereRow("communication", 300.0, 0.03),
+    WhereRow("copy", 200.0, 0.02),
+    WhereRow("idle_sync", 3_000.0, 0.30),
+    WhereRow("idle_dispatch", 2_900.0, 0.29),
+    WhereRow("idle_launch", 80.0, 0.008),
+    WhereRow("idle_unknown", 20.0, 0.002),
+]
+
+
 def full_report(lang: str = "en") -> Report:
     """A training trace on two GPUs with two problems, good news, and checks of every outcome."""
 
@@ -87,43 +109,17 @@ def full_report(lang: str = "en") -> Report:
             StepRow(f"ProfilerStep#{i}", i, 12_000.0, time, 4_000.0, 400, 380, 15, 5, 400, 1_000.0 * i)
             for i, time in ((2, 12_300.0), (3, 12_345.678), (4, 24_000.0))
         ],
-        ops=[
-            OpRow("train_step", "user_annotation", 3, 36_000.0, 900.0, 12_000.0, 0.0, 1200),
-            OpRow("aten::addmm", "cpu_op", 300, 9_000.0, 6_000.0, 7_000.0, 7_000.0, 300),
-            OpRow("aten::_scaled_dot_product_cudnn_attention_backward", "cpu_op", 36, 2_000.0, 800.0, 3_000.0, 2_500.0, 36),
-            OpRow("aten::empty", "cpu_op", 900, 950.5, 950.5, 0.0, 0.0, 0),
-        ],
-        kernels=[
-            KernelRow("nvjet_tst_128x256_64x4", "gemm", "GEMM bf16 128x256 +bias", 300, 7_000.0, 23.333, 23.0, ["aten::addmm"]),
-            KernelRow(LONG_KERNEL, "elementwise", "element-wise add fp32", 900, 900.0, 1.0, 0.9, ["aten::add", "aten::add_"]),
-            KernelRow("Memcpy HtoD (Pageable -> Device)", "memcpy-htod", "copy HtoD pageable", 3, 60.0, 20.0, 20.0, []),
-        ],
+        ops=_OPS,
+        kernels=_KERNELS,
         verdict=Verdict(
             "launch",
             text("verdict"),
             [Evidence(5_185_884_705_100.0, 6.5, "thread 415 (python3)", "cudaLaunchKernel")],
             BoundNumbers(0.4, 4_000.0, 9_800.0, 2.5, 1.0, 1.3),
         ),
-        where=[
-            WhereRow("compute", 3_500.0, 0.35),
-            WhereRow("communication", 300.0, 0.03),
-            WhereRow("copy", 200.0, 0.02),
-            WhereRow("idle_sync", 3_000.0, 0.30),
-            WhereRow("idle_dispatch", 2_900.0, 0.29),
-            WhereRow("idle_launch", 80.0, 0.008),
-            WhereRow("idle_unknown", 20.0, 0.002),
-        ],
+        where=_WHERE,
         findings=_findings(text),
-        checks=[
-            Check("host-sync", "found"),
-            Check("pageable-copy", "found"),
-            Check("data-starvation", "clear"),
-            Check("graph-breaks", "clear"),
-            Check("sdpa-math", "clear"),
-            Check("misaligned-dims", "not-checked", text("reason")),
-            Check("layout-copy", "not-checked", text("reason")),
-            Check("underfilled-gpu", "failed", text("broken")),
-        ],
+        checks=_checks(text),
     )
 
 
@@ -185,6 +181,19 @@ def _findings(text: Callable[[str], str]) -> list[Finding]:
         ),
         Finding("pageable-copy", text("minor"), text("minor"), text("minor-fix"), None, 0.0, 0.0, "low"),
         Finding("compiled-fusion", text("good"), "", "", None, None, None, "high", good=True),
+    ]
+
+
+def _checks(text: Callable[[str], str]) -> list[Check]:
+    return [
+        Check("host-sync", "found"),
+        Check("pageable-copy", "found"),
+        Check("data-starvation", "clear"),
+        Check("graph-breaks", "clear"),
+        Check("sdpa-math", "clear"),
+        Check("misaligned-dims", "not-checked", text("reason")),
+        Check("layout-copy", "not-checked", text("reason")),
+        Check("underfilled-gpu", "failed", text("broken")),
     ]
 
 
