@@ -14,6 +14,7 @@ from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import StepTime, gap_table, step_times
 from lanewise.analyses.limits import limits
 from lanewise.analyses.queue import queue
+from lanewise.model.schema import CATEGORY_CODES, OTHER_CATEGORY
 from lanewise.model.trace import Trace
 from lanewise.report import us
 from lanewise.rules.context import Context
@@ -27,6 +28,7 @@ _TEXTS = Catalog(
         "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
         "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
         "no-gpu-work-read": "No GPU work in what could be read of this trace.",
+        "foreign": "No event of PyTorch's profiler is in this file: another program wrote this trace.",
         "no-events": "There is nothing in this trace.",
         "partial": "GPU work is only partly recorded, so idle time, and with it what bounds this run, is not known.",
         "no-steps": "The GPU was busy for {busy} of {window}; without step marks, what bounds a step is not told.",
@@ -174,6 +176,8 @@ def _not_judged(trace: Trace) -> str | None:
     if c.gpu_timing == "none":
         if c.launches:
             return "no-gpu-records"
+        if bool((trace.category == CATEGORY_CODES[OTHER_CATEGORY]).all()):
+            return "foreign"
         return "no-gpu-work-read" if trace.truncated or trace.skipped_events else "no-gpu-work"
     return "partial" if c.gpu_timing == "partial" else None
 

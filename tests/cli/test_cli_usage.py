@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -149,3 +151,13 @@ def test_a_rule_is_wrapped_for_a_terminal_and_kept_as_markdown(lanewise: Run) ->
     assert "    optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n" in shown.out
     assert all(len(line) <= 80 for line in shown.out.splitlines())
     assert lanewise("rule", "unfused-optimizer", "--format", "md").out.startswith("# Unfused optimizer (`unfused-optimizer`)\n")
+
+
+def test_a_trace_of_another_program_is_called_so(lanewise: Run, tmp_path: Path) -> None:
+    events = [{"ph": "X", "name": "RunTask", "cat": "toplevel", "ts": 10.5 * i, "dur": 5, "pid": 1, "tid": 2} for i in range(9)]
+    path = tmp_path / "chrome.json"
+    path.write_text(json.dumps({"traceEvents": events}), "utf-8")
+    out = " ".join(lanewise("explain", path).out.split())
+    assert "No event of PyTorch's profiler is in this file: another program wrote this trace." in out
+    assert re.search(r"Nothing found by the \d rules that could look at this trace; \d+ could not\.", out)
+    assert "Next:" not in out

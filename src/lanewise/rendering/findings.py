@@ -12,7 +12,7 @@ from .layout import Column, columns
 from .page import Page, us_text
 from .texts import TEXTS
 
-__all__ = ["check_lines", "evidence_lines", "evidence_rows", "facts_of", "finding_lines", "saving_of"]
+__all__ = ["check_lines", "evidence_lines", "evidence_rows", "facts_of", "finding_lines", "nothing_found", "saving_of"]
 
 _PROOFS = 2
 _INDENT = 5
@@ -22,16 +22,26 @@ def finding_lines(page: Page, report: Report) -> None:
     """Add the findings, and good news after them."""
     problems = [f for f in report.findings if not f.good]
     good = [f for f in report.findings if f.good]
-    checked = [c for c in report.checks if c.outcome in ("found", "clear")]
     page.heading(TEXTS("findings", page.lang), units.count(len(problems), page.lang) if problems else "")
     if not problems:
-        page.paragraph(TEXTS("no-findings" if checked else "none-checked", page.lang), indent=2)
+        page.paragraph(nothing_found(report), indent=2)
     for number, finding in enumerate(problems, 1):
         _finding(page, report, finding, f"{number}.", "bold red" if number == 1 else "bold yellow")
     if good:
         page.heading(TEXTS("good-news", page.lang))
         for finding in good:
             _finding(page, report, finding, "+", "bold green")
+
+
+def nothing_found(report: Report) -> str:
+    """What to say where there are no findings: that all is well only where most rules could look."""
+    lang, count = report.lang, len(report.checks)
+    checked = sum(c.outcome in ("found", "clear") for c in report.checks)
+    if not checked:
+        return TEXTS("none-checked", lang)
+    if 2 * checked < count:
+        return TEXTS("few-checked", lang, checked=checked, missing=count - checked)
+    return TEXTS("no-findings", lang)
 
 
 def saving_of(finding: Finding, lang: str) -> str:

@@ -8,7 +8,7 @@ from lanewise import units
 from lanewise.report import Finding, Report
 from lanewise.roofline_texts import TEXTS as LIMIT_TEXTS
 
-from .findings import evidence_rows, facts_of, saving_of
+from .findings import evidence_rows, facts_of, nothing_found, saving_of
 from .page import us_text
 from .roofline import limit_cells, limit_remarks, share_text, worst_kernels
 from .terminal import coverage_text, machine_facts, step_texts
@@ -98,8 +98,7 @@ def _findings(report: Report, verbose: bool) -> list[str]:
     problems, good = [f for f in report.findings if not f.good], [f for f in report.findings if f.good]
     out = [_heading("findings", lang)]
     if not problems:
-        checked = any(c.outcome in ("found", "clear") for c in report.checks)
-        out.append(TEXTS("no-findings" if checked else "none-checked", lang))
+        out.append(nothing_found(report))
     out += [_finding(report, f, f"{i}. ", verbose) for i, f in enumerate(problems, 1)]
     if good:
         out += [_heading("good-news", lang), *(_finding(report, f, "", verbose) for f in good)]

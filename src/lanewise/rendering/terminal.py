@@ -74,7 +74,9 @@ def _head(page: Page, report: Report) -> None:
     room = page.width - cell_len(tail) - 2
     name = shortened_path(trace.path, max(room, 20))
     page.add(Text.assemble((name, "bold"), "  ", (tail, "dim")))
-    page.paragraph(" · ".join(machine_facts(report)))
+    facts = machine_facts(report)
+    if facts:
+        page.paragraph(" · ".join(facts))
     page.paragraph(coverage_text(report), style=_COVERAGE_STYLES.get(report.coverage.gpu_timing, ""))
 
 
@@ -251,10 +253,11 @@ def _next(page: Page, report: Report) -> None:
     """The next command to type."""
     lang = page.lang
     path = shlex.quote(report.trace.path)
-    if report.trace.path == "<stdin>" or not report.trace.events:
+    on_gpu = bool(report.coverage.launches or report.gpu)
+    if report.trace.path == "<stdin>" or not (on_gpu or report.ops):
         return
     page.blank()
-    if report.coverage.launches or report.gpu:
+    if on_gpu:
         step = ""
         if len(report.steps) > 1:
             step = f" --step {report.steps[usual_step([s.launches for s in report.steps])].index}"
