@@ -39,8 +39,22 @@ def _ranks(_context: click.Context, _parameter: click.Parameter, value: str | No
         raise click.BadParameter(TEXTS.message("ranks-form", text=value)) from None
 
 
+class _Record(click.Command):
+    """As Python's own ``-m MODULE``: all that follows is the module's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        values = {name for p in self.params if isinstance(p, click.Option) and not p.is_flag for name in p.opts}
+        i = 0
+        while i < len(args) and args[i].startswith("-") and args[i] not in ("-m", "--"):
+            i += 2 if args[i] in values else 1
+        if args[i : i + 1] == ["-m"] and i + 1 < len(args):
+            args = [*args[:i], "--", *args[i:]]
+        return super().parse_args(ctx, args)
+
+
 @click.command(
     "record",
+    cls=_Record,
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
     short_help="Record a command with torch's profiler, without a change to it.",
 )
@@ -86,7 +100,7 @@ def command(words: tuple[str, ...], module: str | None, lang: str, **planned: An
 
     The command keeps its arguments, its streams and its exit status. Messages go to stderr.
     """
-    if module is not None:
+    if module is not None:  # -mMODULE
         words = ("-m", module, *words)
     try:
         status = _record(words, lang, **planned)

@@ -150,7 +150,7 @@ RULE = Rule(
         "text_profiler": "The profiler took {part} for itself in it ({name}); it is not part of the real step.",
         "text_python": "For {part} longer than in other steps nothing was recorded on the launching threads (frame: {name}): a garbage "
         "collection, logging, a checkpoint, or the thread was not scheduled.",
-        "fix": "Record more steps (`lanewise record --steps 20`) and with_stack=True, to see whether it comes back.",
+        "fix": "Record more steps (`lanewise record --active 20`) and with_stack=True, to see whether it comes back.",
         "fix_clocks": "Watch `nvidia-smi -q -d CLOCK,PERFORMANCE` during a run; lock clocks to compare runs.",
         "fix_compile": "See why with TORCH_LOGS=recompiles.",
         "fix_data": "A larger `prefetch_factor` and more workers even out slow items; look for large files.",
