@@ -61,7 +61,8 @@ _ENGLISH = {
     "called. Name a function"
     " that is one step, --step-on train_step or --step-on package.module:function, or record everything "
     "with --whole.",
-    "no-step-function": "No trace: {function} was not called, or once only. Is it module:function, or a function of the script itself?",
+    "no-step-function": "No trace: {function} was not called, or once only. "
+    "Is it module:function, or a function of the script itself?",
     "no-torch": "No trace: no Python process that this command started imported torch. lanewise cannot "
     "enter an interpreter"
     " that runs with -I or -E, or in a container of its own.",
