@@ -44,14 +44,20 @@ _ADAPTERS = frozenset(
 _IDENTIFIER = re.compile(r"\s*(?:&?\(?(?:\w+::)*)(\w+)")
 _PLAIN_ARGUMENTS = re.compile(r"\s*(?:(?:c10::complex<[\w:]+>|[\w:]+(?: [\w:]+)*(?:[*&]|<\d+u?>)*),\s*)*")
 _LAMBDA_PARAMETERS = re.compile(r"lambda\(([^()]*[^()\s][^()]*)\)#")
+_WHERE = re.compile(r"[\w:<]*where_kernel_impl\(")
+_SIXTEEN_BYTES = "{lambda()#5}::operator()() const::{"  # after those of 1, 2, 4 and 8
 _INDEXED_LAMBDA = re.compile(r"\{lambda\(\)#(\d+)\}::operator\(\)\(\)(?: const)?::\{lambda\(long\)#1\}")
 # AT_DISPATCH_ALL_TYPES numbers its lambdas in this order.
 _DISPATCHED = {1: "uint8", 2: "int8", 3: "int32", 4: "int64", 5: "int16", 6: "fp64", 7: "fp32"}
 _WIDENING = re.compile(r"(bfloat16|float16)tofloat32_copy")
 _NARROWING = {"bfloat16_copy_kernel_cuda": "bf16", "float16_copy_kernel_cuda": "fp16", "float8_copy_kernel_cuda": "fp8"}
-_COPY_FUNCTOR = re.compile(r"Copy<([\w:]+)(?:, ([\w:]+))?")
-_LIST_FUNCTOR = re.compile(r"(\w*(?:Functor|Functor\w*))<([\w: ]+)")
-_LIST_OPERATION = re.compile(r"OpS?\w*Functor<[^<>]*>, (?:\w+::)*(\w+)")
+# Between fp32 and bf16, as FBGEMM names it.
+_CONVERSION = re.compile(r"_(float|bfloat16)_to_(float|bfloat16)_(?:cuda_kernel|gpu)$")
+_CONVERTED = {"float": "fp32", "bfloat16": "bf16"}
+_TO_FLOAT8 = re.compile(r"Convert(Float)?ToFloat8(E\dM\d)")
+_COPY_FUNCTOR = re.compile(r"Copy<(c10::complex<\w+>|[\w: ]+)(?:, (c10::complex<\w+>|[\w: ]+))?")
+_LIST_FUNCTOR = re.compile(r"(\w*(?:Functor|Functor\w*))<(c10::complex<[\w:]+>|[\w: ]+)")
+_LIST_OPERATION = re.compile(r"OpS?\w*Functor<(?:[^<>]|<[^<>]*>)*>, (?:\w+::)*(\w+)")
 _STANDARD_OPERATIONS = {"plus": "add", "minus": "sub", "multiplies": "mul", "divides": "div"}
 _OPTIMIZER = re.compile(r"Fused\w*(?:Adam|Sgd|SGD|Adagrad|Lamb|Lion)|Adam\w*Functor|SGDFunctor|AdagradFunctor|LAMB")
 _OPERATION = re.compile(
@@ -118,6 +124,8 @@ def _kind_of_base(name: Name) -> tuple[str | None, str | None]:
     if "CatArrayBatchedCopy" in name.base:
         return "cast-copy", None
     kind, direction = kind_of(name.words), direction_of(name.words)
+    if kind == "fused-pointwise":
+        kind = "elementwise"  # one operation of ATen: glu
     if kind == "norm" and direction is None and name.root == "at" and name.tail:
         direction = "forward"  # backward passes of norms say so
     return kind, direction
@@ -131,10 +139,22 @@ def _tensor_cores(base: str, kind: str) -> bool | None:
 
 def _tensor_type(name: Name, kind: str) -> str | None:
     """The first type of the template; index types stand first only where indices are the data."""
-    integers = kind not in ("conv", "norm", "softmax", "loss", "gemm", "rnn", "resample", "pooling", "random")
-    if name.base.startswith(("tinygemm", "vectorized_gather", "split_with_sizes", "spin")):
+    integers = kind not in ("conv", "norm", "softmax", "loss", "gemm", "gemm-aux", "rnn", "random")
+    if name.base.startswith(("tinygemm", "vectorized_gather", "split_with_sizes", "spin", "krn_")):
         return None
-    return first_type(name.tail, 0, 300, integers=integers)
+    conversion = _CONVERSION.match(name.base)
+    if conversion:
+        return cast(_CONVERTED[conversion[1]], _CONVERTED[conversion[2]])
+    if name.base == "chunk_cat_cuda_kernel":
+        target, source = (first_type(a, 0, len(a)) for a in (*name.arguments, "", "")[:2])
+        return cast(source, target)
+    if name.base.startswith("jagged_"):  # the number of dimensions, the type of offsets, that of the values
+        return first_type(name.arguments[2], 0, 60) if len(name.arguments) > 2 else None
+    stated = ", ".join(name.arguments)
+    dtype = first_type(stated, 0, 300, integers=integers)
+    if dtype or "OpaqueType" in stated or "c10::q" in stated:
+        return dtype
+    return first_type(name.tail, len(stated), 300, integers=False)  # integers among the parameters are sizes and counts
 
 
 def _wrapped(name: Name) -> Kernel:
@@ -149,7 +169,7 @@ def _wrapped(name: Name) -> Kernel:
     elif "scatter_gather" in name.base or "take_put" in name.base:
         kind = "index"
     elif kind == "elementwise" and known is None:
-        kind = _named_otherwise(functor)
+        kind = "cast-copy" if _CONVERSION.match(functor) else _named_otherwise(functor)
     if direction is None:
         direction = direction_of(word_string(functor))
     return Kernel(
@@ -187,14 +207,21 @@ def _functor(tail: str) -> tuple[str, int]:
 
 def _functor_type(functor: str, head: str) -> str | None:
     """The type of the tensors that a functor works on."""
+    to_float8 = _TO_FLOAT8.match(functor)
+    if to_float8:
+        source = "fp32" if to_float8[1] else first_type(head, head.find(functor), head.find(functor) + 80)
+        return cast(source, f"fp8_{to_float8[2].lower()}")
+    conversion = _CONVERSION.match(functor)
+    if conversion:
+        return cast(_CONVERTED[conversion[1]], _CONVERTED[conversion[2]])
     if functor in _NARROWING:
         source = _LAMBDA_PARAMETERS.search(head)
         return cast(first_type(source[1], 0, len(source[1])), _NARROWING[functor]) if source else None
     widening = _WIDENING.match(functor)
     if widening:
         return "bf16->fp32" if widening[1] == "bfloat16" else "fp16->fp32"
-    if functor.endswith("space_cuda_out"):
-        return None  # dispatches twice, once for integers
+    if functor.endswith("space_cuda_out") or functor.startswith(("dequantize_tensor", "int_repr")):
+        return None  # dispatches twice, once for integers; from numbers of fewer bits
     if functor in ("arange_cuda_out", "range_cuda_out"):
         number = _INDEXED_LAMBDA.search(head)
         return _DISPATCHED.get(int(number[1])) if number else None
@@ -217,8 +244,18 @@ def _lambda_type(head: str) -> str | None:
     parameters = _LAMBDA_PARAMETERS.search(head)
     if parameters is None:
         return None
+    if "char*" in parameters[1]:  # moves bytes of any type
+        return None
     types = [t for p in parameters[1].split(",") if (t := first_type(p, 0, len(p)))]
-    return next((t for t in types if t != "bool"), types[0] if types else None)
+    dtype = next((t for t in types if t != "bool"), types[0] if types else None)
+    return None if _is_a_size(head, parameters) else dtype
+
+
+def _is_a_size(head: str, parameters: re.Match[str]) -> bool:
+    """``where`` since PyTorch 2.14 takes an unsigned integer of as many bytes, or a complex number for sixteen."""
+    if not _WHERE.match(head):
+        return False
+    return "unsigned" in parameters[1] or head[: parameters.start()].endswith(_SIXTEEN_BYTES)
 
 
 def _over_lists(name: Name) -> Kernel:
@@ -266,7 +303,9 @@ def _jiterated(name: Name) -> Kernel | None:
     if match and ("_vectorized" in name.base or operation in JITERATED):
         return Kernel(name.raw, "elementwise", "aten", op=operation)
     kind, direction = _kind_of_base(name)
-    return Kernel(name.raw, kind, "aten", direction=direction, op=_plain(name.base)) if kind else None
+    if kind is None:
+        return None
+    return Kernel(name.raw, kind, "aten", dtype=_tensor_type(name, kind), direction=direction, op=_plain(name.base))
 
 
 def _direct_operation(name: Name, kind: str) -> str | None:

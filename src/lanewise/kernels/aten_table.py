@@ -40,11 +40,13 @@ BASES = _table(
     loss_forward="cunn_ClassNLLCriterion_updateOutput_kernel ctc_loss_log_alpha_gpu_kernel",
     loss_backward="cunn_ClassNLLCriterion_updateGradInput_kernel ctc_loss_backward_log_beta_gpu_kernel"
     " ctc_loss_zero_padded_gradients",
-    elementwise="triu_tril_kernel cross_kernel elementwise_kernel_with_index _elementwise_kernel kernelPointwiseApply1"
+    elementwise="adjacent_difference_kernel apply_kernel op_dense_esuhm transform_vals"
+    " triu_tril_kernel cross_kernel elementwise_kernel_with_index _elementwise_kernel kernelPointwiseApply1"
     " kernelPointwiseApply2 kernelPointwiseApply3 transform_bias_rescale_qkv_kernel"
     " transform_bias_rescale_qkv_add_padding_kernel fused_bias_act",
+    elementwise_backward="glu_backward_kernel",
     fill="tril_indices_kernel triu_indices_kernel",
-    random="fused_dropout_kernel_vec fused_dropout_kernel distribution_elementwise_grid_stride_kernel"
+    random="unpack_cudnn fused_dropout_kernel_vec fused_dropout_kernel distribution_elementwise_grid_stride_kernel"
     " distribution_binary_elementwise_kernel randperm_handle_duplicate_keys_kernel sampleMultinomialOnce"
     " sampleMultinomialWithReplacement renormRowsL1 poisson_cuda_kernel binomial_cuda_kernel gamma_cuda_kernel"
     " dirichlet_kernel",
@@ -53,21 +55,27 @@ BASES = _table(
     " _segment_reduce_lengths_offsets_kernel",
     foreach="lpnorm_cleanup lpmax_cleanup",
     embedding_backward="compute_grad_weight compute_grad_weight_bags sum_and_scatter krn_partials_per_segment"
-    " krn_partial_segment_offset compute_num_of_partial_segments write_num_of_segments"
+    " krn_partial_to_segment_idx compute_grad_weight_atomic_accumulate krn_partial_segment_offset"
+    " compute_num_of_partial_segments write_num_of_segments"
     " embedding_backward_kernel embedding_backward_feature_kernel EmbeddingBag_accGradParametersKernel_max",
+    embedding="embedding_renorm_wrap_indices_kernel",
     embedding_forward="EmbeddingBag_updateOutputKernel_max EmbeddingBag_updateOutputKernel_sum_mean",
     index="vectorized_gather_kernel write_indices flag_kernel coalesceValuesKernel index_elementwise_kernel"
-    " _scatter_gather_elementwise_kernel compute_cuda_kernel indexing_backward_kernel_many_indices"
-    " unfold_backward_elementwise_kernel",
-    index_backward="indexing_backward_kernel indexing_backward_kernel_stride_1 indexing_backward_kernel_small_stride"
+    " _scatter_gather_elementwise_kernel compute_cuda_kernel indexing_backward_kernel_many_indices",
+    index_backward="unfold_backward_elementwise_kernel _unfold_backward_elementwise_kernel indexing_backward_kernel "
+    "indexing_backward_kernel_stride_1 indexing_backward_kernel_small_stride"
     " indexing_backward_kernel_quantized",
     sort_scan="bitonicSortKVInPlace calc_block_sums final_scan_kernel warpMergeSortKVInPlace radixSortKVInPlace"
     " gatherTopK radixFindKthValues computeBlockwiseWithinKCounts computeBlockwiseKthCounts computeDigitCumSum"
+    " computeBlockDigitCounts compute_agg"
     " gatherKthValue gatherMedian fill_index_and_segment_kernel fill_reverse_indices_kernel"
     " sort_postprocess_kernel compute_mode searchsorted_cuda_kernel tensor_kernel_scan_innermost_dim"
     " tensor_kernel_scan_outer_dim segmented_sort_kernel tensor_kernel_scan_innermost_dim_with_indices"
     " tensor_kernel_scan_outer_dim_with_indices",
-    cast_copy="CatArrayBatchedCopy _float_to_bfloat16_cuda_kernel _bfloat16_to_float_cuda_kernel"
+    cast_copy="jagged_dense_dense_elementwise_jagged_output_kernel_"
+    " jagged_dense_dense_elementwise_jagged_output_opt_search_kernel_"
+    " jagged_dense_dense_elementwise_jagged_output_opt_gather_kernel_ CatArrayBatchedCopy"
+    " _float_to_bfloat16_cuda_kernel _bfloat16_to_float_cuda_kernel"
     " split_with_sizes_copy_out_contiguous_no_cast_kernel roll_cuda_kernel chunk_cat_cuda_kernel"
     " jagged_dense_elementwise_dense_output_kernel_ add_padding_1 add_padding_2 add_padding_3 remove_padding"
     " remove_padding_2 remove_padding_transform0213 flip_cuda_kernel HIP_CatArrayBatchedCopy"
@@ -76,20 +84,26 @@ BASES = _table(
     " conv_depthwise3d_cuda_backward_weight_kernel conv_depthwise2d_backward_kernel",
     conv_forward="conv_depthwise3d_cuda_kernel conv_depthwise2d_forward_kernel_generic",
     conv_aux="im2col_kernel col2im_kernel col2im_batched_kernel vol2col_kernel vol2im_kernel",
+    gemm_aux="prepare_grouped_gemm_data",
     gemm="tinygemm_m16n8k16_chunk_kernel sparse_semi_structured_gemm",
-    quantize="matrix_to_m16n8k16_Bint4_layout sparse_semi_structured_tile_kernel ChooseQuantizationParamsKernelImpl"
-    " MovingAverageMinMax fake_quantize_tensor_cachemask_kernel sparse_semi_structured_apply_kernel",
+    quantize="matrix_to_m16n8k16_Bint4_layout ChooseQuantizationParamsKernelImpl"
+    " MovingAverageMinMax fake_quantize_tensor_cachemask_kernel",
     rnn_forward="lstm_cell_forward gru_cell_forward",
     rnn_backward="lstm_cell_backward gru_cell_backward",
-    pooling_backward="adaptivemaxgradinput atomicadaptivemaxgradinput adaptiveaveragegradinput atomicadaptiveaveragegradinput",
+    pooling_backward="adaptivemaxgradinput atomicadaptivemaxgradinput adaptiveaveragegradinput"
+    " atomicadaptiveaveragegradinput",
     resample="affine_grid_generator_2d_kernel",
     linalg="unpack_pivots_cuda_kernel _compute_linear_combination_internal_kernel apply_eye",
     fft="_fft_conjugate_copy_kernel",
     collective="one_shot_all_reduce_kernel two_shot_all_reduce_kernel two_shot_all_reduce_kernel_inplace"
     " multimem_all_reduce_kernel multimem_one_shot_all_reduce_kernel multimem_all_gather_kernel barrier_kernel"
     " put_signal_kernel wait_signal_kernel oneShotAllReduceKernel twoShotAllReduceKernel"
-    " exchangeSplitAndOffset hybridCubeMeshAllReduceKernel allToAllV reduce_scatter_out_kernel memset32_kernel",
-    other="spin_kernel amp_update_scale_cuda_kernel _assert_async_cuda_kernel cdist_kernel_cuda_impl"
+    " exchangeSplitAndOffset hybridCubeMeshAllReduceKernel allToAllV reduce_scatter_out_kernel memset32_kernel"
+    " kernel_barrier"
+    " multimem_one_shot_reduce_kernel",
+    other="set_conditional_handle_kernel checkForNaN masked_scatter_size_check sparse_semi_structured_tile_kernel"
+    " sparse_semi_structured_apply_kernel sparse_semi_structured_apply_dense_k spin_kernel"
+    " amp_update_scale_cuda_kernel _assert_async_cuda_kernel cdist_kernel_cuda_impl"
     " cdist_backward_kernel_cuda_impl pdist_kernel_cuda_impl pdist_backward_kernel_cuda_impl",
 )  # fmt: skip
 """Name of a kernel to its kind and direction."""
@@ -98,9 +112,12 @@ GLOBAL_BASES = frozenset(
     listed(
         "softmax_warp_forward softmax_warp_backward gamma_cuda_kernel poisson_cuda_kernel compute_cuda_kernel"
         " softmax_warp_forward_masked indexing_backward_kernel indexing_backward_kernel_stride_1"
-        " indexing_backward_kernel_small_stride elementwise_kernel_with_index cunn_ClassNLLCriterion_updateOutput_kernel"
+        " indexing_backward_kernel_small_stride indexing_backward_kernel_quantized multimem_one_shot_reduce_kernel"
+        " _float_to_bfloat16_cuda_kernel _bfloat16_to_float_cuda_kernel elementwise_kernel_with_index"
+        " cunn_ClassNLLCriterion_updateOutput_kernel"
         " cunn_ClassNLLCriterion_updateGradInput_kernel multimem_all_reduce_kernel one_shot_all_reduce_kernel"
-        " two_shot_all_reduce_kernel barrier_kernel two_shot_all_reduce_kernel_inplace multimem_one_shot_all_reduce_kernel"
+        " two_shot_all_reduce_kernel barrier_kernel two_shot_all_reduce_kernel_inplace"
+        " multimem_one_shot_all_reduce_kernel"
         " multimem_all_gather_kernel put_signal_kernel wait_signal_kernel randperm_handle_duplicate_keys_kernel"
         " kernelPointwiseApply1 kernelPointwiseApply2 kernelPointwiseApply3 vectorized_elementwise_kernel"
         " unrolled_elementwise_kernel elementwise_kernel elementwise_kernel_manual_unroll reduce_kernel"
@@ -108,8 +125,10 @@ GLOBAL_BASES = frozenset(
         " CatArrayBatchedCopy_vectorized CatArrayBatchedCopy_alignedK_contig vectorized_layer_norm_kernel"
         " cunn_SoftMaxForward cunn_SoftMaxBackward cunn_SoftMaxForwardSmem cunn_SoftMaxBackwardSmem"
         " cunn_SpatialSoftMaxForward cunn_SpatialSoftMaxBackward cunn_SoftMaxForwardReg cunn_SoftMaxForwardGmem"
-        " indexSelectLargeIndex indexSelectSmallIndex indexFuncLargeIndex indexFuncSmallIndex layer_norm_grad_input_kernel"
-        " layer_norm_grad_input_kernel_vectorized GammaBetaBackwardCUDAKernelTemplate batch_norm_collect_statistics_kernel"
+        " indexSelectLargeIndex indexSelectSmallIndex indexFuncLargeIndex indexFuncSmallIndex"
+        " layer_norm_grad_input_kernel"
+        " layer_norm_grad_input_kernel_vectorized GammaBetaBackwardCUDAKernelTemplate"
+        " batch_norm_collect_statistics_kernel"
         " batch_norm_transform_input_kernel batch_norm_backward_kernel vectorized_gather_kernel"
         " distribution_elementwise_grid_stride_kernel fused_dropout_kernel_vec"
         " unrolled_elementwise_kernel_for_multi_outputs vectorized_templated_elementwise_kernel"
@@ -123,12 +142,14 @@ FUNCTORS = _table(
     " fill_kernel_impl diagonal_fill",
     cast_copy="direct_copy_kernel_cuda bfloat16_copy_kernel_cuda float16_copy_kernel_cuda float8_copy_kernel_cuda"
     " float4_copy_kernel_cuda copy_device_to_device bfloat16tofloat32_copy_kernel_cuda"
-    " float16tofloat32_copy_kernel_cuda flip_kernel_impl roll_cuda copy_kernel_cuda CopyFunctor",
+    " float16tofloat32_copy_kernel_cuda ConvertFloatToFloat8E5M2Op ConvertToFloat8E4M3fnOp flip_kernel_impl"
+    " roll_cuda copy_kernel_cuda CopyFunctor",
     loss="mse_kernel_cuda smooth_l1_kernel_cuda huber_kernel_cuda binary_cross_entropy_out_kernel kl_div"
     " binary_cross_entropy_kernel",
     loss_backward="mse_backward_cuda_kernel smooth_l1_backward_cuda_kernel huber_backward_cuda_kernel"
     " binary_cross_entropy_backward_out_kernel binary_cross_entropy_backward_kernel",
-    random="bernoulli_scalar_cuda_kernel launch_dirichlet_kernel bernoulli_tensor_cuda_kernel bernoulli_kernel"
+    random="gamma_cuda_kernel poisson_cuda_kernel binomial_cuda_kernel bernoulli_scalar_cuda_kernel"
+    " launch_dirichlet_kernel bernoulli_tensor_cuda_kernel bernoulli_kernel"
     " uniform_and_transform normal_and_transform random_from_to_kernel random_kernel"
     " random_full_64_bits_range_kernel exponential_kernel cauchy_kernel geometric_kernel log_normal_kernel"
     " masked_scale_kernel uniform_kernel normal_kernel dropout_backward_kernel",
@@ -156,7 +177,8 @@ JITERATED = frozenset(
         "prod gcd lcm i0 i0e i1 i1e digamma trigamma polygamma lgamma sinc ndtri log_ndtr zeta erfcx entr airy_ai"
         " bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0"
         " modified_bessel_k1 chebyshev_polynomial_t chebyshev_polynomial_u hermite_polynomial_h laguerre_polynomial_l"
-        " legendre_polynomial_p spherical_bessel_j0 scaled_modified_bessel_k0 scaled_modified_bessel_k1 kaiser_window exp2"
+        " legendre_polynomial_p spherical_bessel_j0 scaled_modified_bessel_k0 scaled_modified_bessel_k1"
+        " kaiser_window exp2"
         " erfinv tan sinh cosh asin acos atan asinh acosh atanh sigmoid_backward tanh_backward logit"
     )
 )

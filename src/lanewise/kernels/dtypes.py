@@ -46,7 +46,8 @@ SHORT: dict[str, str] = {
     "e4m3": "fp8_e4m3", "f8e4m3": "fp8_e4m3", "fe4m3": "fp8_e4m3", "ue4m3": "fp8_e4m3", "fp8e4m3": "fp8_e4m3",
     "e5m2": "fp8_e5m2", "f8e5m2": "fp8_e5m2", "fe5m2": "fp8_e5m2", "f8": "fp8", "fp8": "fp8",
     "e2m1": "fp4", "f4": "fp4", "fp4": "fp4", "fp4e2m1": "fp4", "mxfp4": "fp4", "nvfp4": "fp4", "mxfp8": "fp8",
-    "i8": "int8", "s8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8", "i4": "int4", "s4": "int4",
+    "i8": "int8", "s8": "int8", "int8": "int8", "u8": "uint8", "uint8": "uint8",
+    "int8x4": "int8", "uint8x4": "uint8", "i4": "int4", "s4": "int4",
     "u4": "int4", "int4": "int4", "i32": "int32", "s32": "int32", "i64": "int64", "b1": "bool",
     "cf32": "complex64", "cf64": "complex128", "bfloat16": "bf16", "float16": "fp16", "float32": "fp32",
 }  # fmt: skip

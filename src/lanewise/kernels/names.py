@@ -1,11 +1,12 @@
 """Kernel names taken apart: the function's path, its template arguments, its words.
 
-Four demanglers spell the same function differently. All are brought to the spelling of c++filt without anonymous
+Demanglers spell the same function differently. All are brought to the spelling of c++filt without anonymous
 namespaces, as far as decoding needs:
 
     c++filt          void at::native::(anonymous namespace)::f<4, g()::{lambda(float)#1}>(int)
     Nsight Systems   void at::native::<unnamed>::f<(int)4, g()::[lambda(float) (instance 1)]>(int)
     LLVM             void at::native::(anonymous namespace)::f<4, g()::'lambda'(float)>(int)
+    nvprof           void at::native::_INTERNAL_5_f_cu_1::f<int=4, bool=1>(int)
     mangled          _ZN2at6native12_GLOBAL__N_11fILi4E...
 """
 
@@ -24,6 +25,9 @@ _CLONE = re.compile(r"(?:\s*\[clone [^\]]*\]|\.kd)+$")
 _CUT = re.compile(r"_?[^\W_]*(?:\.{3}|…)$")
 _RETURN_TYPE = re.compile(r"(?:(?:static|inline|__global__)\s+)*(?:void|int|auto|float)\s+(?=[\w:~])")
 _CAST_LITERAL = re.compile(r"\((?:unsigned |signed )?(?:int|long long|long|short|char|bool)\)(?=-?\d)")
+# What nvcc names the anonymous namespace of one file, where a demangler leaves it.
+_OF_A_FILE = re.compile(r"\b_INTERNAL_\w+::")
+_NVPROF_LITERAL = re.compile(r"\b(bool|(?:unsigned )?(?:int|char|short|long long|long))=(-?\d+)")
 _INNER_RETURN = re.compile(r"\bvoid (?=(?:\w+::)+\w+<)")
 _NSIGHT_LAMBDA = re.compile(r"\[lambda\(([^()]*)\) \(instance (\d+)\)\]")
 _LLVM_LAMBDA = re.compile(r"'lambda(\d*)'\(([^()]*)\)")
@@ -84,7 +88,15 @@ def parsed(raw: str) -> Name:
             text = text.replace(spelling, "")
     if "<(" in text or "lambda'" in text or ", (" in text or "[lambda" in text:
         text = _in_one_spelling(text)
+    if "_INTERNAL_" in text:
+        text = _OF_A_FILE.sub("", text)
+    if "int=" in text or "bool=" in text:
+        text = _NVPROF_LITERAL.sub(_literal, text)
     return Name(raw, _without_return_type(text))
+
+
+def _literal(match: re.Match[str]) -> str:
+    return ("false" if match[2] == "0" else "true") if match[1] == "bool" else match[2]
 
 
 def _in_one_spelling(text: str) -> str:
