@@ -30,8 +30,10 @@ STARTS = tuple(
 _START = re.compile(_PREFIX + "(" + "|".join(_ARCH) + ")_")
 _MATH = re.compile(r"(g?[sdhczi])(\d{3,6})?(gemm|cudnn|gemv)")
 _SHAPE = re.compile(r"\d+x\d+$")
-_LAYOUTS = frozenset(("nn", "nt", "tn", "tt"))
-_BY_LETTER = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "gc": "complex64", "z": "complex128"}
+_LAYOUT = re.compile(r"[ntc]{2}$")
+_BY_LETTER = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "gc": "complex64", "z": "complex128",
+              "gz": "complex128"}  # fmt: skip
+_COMPLEX = ("c", "gc", "z", "gz")
 _INTEGER_BY_INSTRUCTION = {"8816": "int8", "16816": "int8", "16832": "int8", "8832": "int4", "16864": "int4"}
 
 
@@ -62,15 +64,15 @@ def decoded(name: Name) -> Kernel | None:
 
 
 def _dtype(tokens: list[str], place: int, math: re.Match[str], codename: str) -> str | None:
-    """The type before the instruction, else the one after it, else what the instruction implies."""
+    """The type after the instruction is that of the operands, the one before it that of the result."""
     letter, instruction = math[1], math[2]
-    for near in (place - 1, place + 1):
-        if 0 <= near < len(tokens) and tokens[near] in SHORT and (instruction or near < place):
+    for near in (place + 1, place - 1):
+        if 0 <= near < len(tokens) and tokens[near] in SHORT and letter not in _COMPLEX:
             return SHORT[tokens[near]]
-    if letter == "i":
-        return _INTEGER_BY_INSTRUCTION.get(instruction or "")
+    if letter == "i":  # without an instruction, sums of four products of bytes
+        return _INTEGER_BY_INSTRUCTION.get(instruction, "int8") if instruction else "int8"
     if instruction is None or letter != "s":
-        return _BY_LETTER[letter]
+        return _BY_LETTER.get(letter)
     if codename in ("volta", "turing"):
         return "fp16"
     return "tf32" if instruction == "1688" else None
@@ -90,7 +92,7 @@ def _tile(tokens: list[str]) -> tuple[str | None, int | None]:
 
 
 def _gemm_layout(tokens: list[str]) -> str | None:
-    return next((token for token in reversed(tokens) if token in _LAYOUTS), None)
+    return next((token for token in reversed(tokens) if _LAYOUT.match(token)), None)
 
 
 def _conv_layout(tokens: list[str]) -> str | None:

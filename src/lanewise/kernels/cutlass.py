@@ -19,17 +19,18 @@ from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
 
 __all__ = ["decoded", "matches", "shape_of"]
 
-_GENERATED = re.compile(r"cutlass_(?:\d{2,3}_)?(?:wmma_)?(?:tensorop|simt)_\w+")
+_GENERATED = re.compile(r"cutlass_(?:\d{2,3}_)?(?:wmma_)?(?:tensorop|simt|sptensorop)_\w+")
 _GENERATED_3X = re.compile(r"cutlass3x_sm\d+[af]?_\w+")
 _CORE = re.compile(
     r"(gz|gc|[sdhczi])?(\d{3,6})?(tf32|f16|bf16|f32|fast\w*?)?"
     r"(spgemm|xorgemm|gemm|fprop|dgrad|wgrad|deconv|syr2k|syrk|herk|her2k|trmm|symm|hemm)$"
 )
-_CORE_3X = re.compile(r"(?:[sdhiz]?(?:\d+x\d+x\d+)?)?gemm|gemm|fprop|dgrad|wgrad")
+_CORE_3X = re.compile(r"gemm$|^conv|fprop$|dgrad$|wgrad$")
 _SHAPE_2D = re.compile(r"\d+x\d+$")
 _SHAPE_3D = re.compile(r"\d+x\d+x\d+$")
-_LAYOUTS = frozenset(("nn", "nt", "tn", "tt"))
-_LAYOUT_3X = re.compile(r"[nt]{3}$")
+# "h" is the conjugate transpose, which BLAS calls "c".
+_LAYOUT_2X = re.compile(r"[nth]{2}$")
+_LAYOUT_3X = re.compile(r"[nth]{3}$")
 _BY_LETTER = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128", "gc": "complex64",
               "gz": "complex128", "i": "int8"}  # fmt: skip
 _DIRECTIONS = {"fprop": "forward", "dgrad": "backward", "wgrad": "backward", "deconv": "backward"}
@@ -73,7 +74,7 @@ def _two(name: Name, generated: str) -> Kernel | None:
     if core is None:  # cut off; those with a number are of the library of GEMMs
         before = next((SHORT[t] for t in tokens if t in SHORT), None)
         kind = "gemm" if arch else None
-        return Kernel(name.raw, kind, _library(name), dtype=before, arch=arch, tensor_cores="tensorop" in tokens)
+        return Kernel(name.raw, kind, _library(name), dtype=before, arch=arch, tensor_cores="simt" not in tokens)
     dtype = _type_two(tokens, place, core)
     if dtype in _ON_TENSOR_CORES_ONLY and arch in ("sm70", "sm75"):
         arch = None  # bf16 under "75": it needs sm80, so the number is not what it was built for
@@ -89,7 +90,7 @@ def _two(name: Name, generated: str) -> Kernel | None:
         tile=None if not shapes else f"{shapes[0]}x{block[0]}" if block else shapes[0],
         stages=int(block[1]) if block else None,
         layout=_layout_two(tokens[place:], direction is not None),
-        tensor_cores="tensorop" in tokens,
+        tensor_cores="simt" not in tokens,
         direction=direction,
         op="implicit_gemm" if direction else None,
     )
@@ -115,49 +116,59 @@ def _type_two(tokens: list[str], place: int, core: re.Match[str]) -> str | None:
 
 
 def _layout_two(tokens: list[str], convolution: bool) -> str | None:
-    if not convolution:
-        return next((token for token in tokens if token in _LAYOUTS), None)
-    return next(({"ndhwc": "nhwc"}.get(t, t) for t in tokens if t in ("nhwc", "nchw", "ndhwc")), None)
+    if convolution:
+        return _tensor_layout(tokens)
+    return next((token.replace("h", "c") for token in tokens if _LAYOUT_2X.match(token)), None)
 
 
 def _three(name: Name, generated: str) -> Kernel | None:
     """A name of the generator of CUTLASS 3."""
     _, arch, *tokens = generated.split("_")
-    simt = "simt" in tokens
-    place = next((i for i, t in enumerate(tokens) if _CORE_3X.fullmatch(t)), None)
-    if place is None:
+    if not any(_CORE_3X.search(token) for token in tokens):
         return None
-    types: list[str] = []
-    tile = layout = stages = None
-    for token in tokens[place + 1 :]:
-        if tile is None and _SHAPE_3D.match(token):
-            tile = token
-        elif tile is None and (operand := _operand(token)) and len(types) < 2:
-            types.append(operand)
-        elif tile and stages is None and token.isdigit():
-            stages = int(token)
-        elif tile and layout is None and _LAYOUT_3X.match(token):
-            layout = token[:2]
-    if not simt:
-        types = ["tf32" if t == "fp32" else t for t in types]
-    direction = _DIRECTIONS.get(tokens[place])
+    simt = "simt" in tokens
+    operands, tile, stages, layout = _shape_three(tokens)
+    if not simt and "9xbf16gemm" not in tokens:  # nine products of bf16 are as good as fp32
+        operands = ["tf32" if operand == "fp32" else operand for operand in operands]
+    convolution = any(token.startswith("conv") or token in _DIRECTIONS for token in tokens)
     return Kernel(
         name.raw,
-        "conv" if direction else "gemm",
+        "conv" if convolution else "gemm",
         _library(name),
-        dtype="+".join(dict.fromkeys(types)) or None,
+        dtype="+".join(dict.fromkeys(operands)) or None,
         arch=arch.rstrip("af"),
         tile=tile,
         stages=stages or None,
-        layout=layout,
+        layout=_tensor_layout(tokens) if convolution else layout,
         tensor_cores=not simt,
-        direction=direction,
+        direction=next((_DIRECTIONS[token] for token in tokens if token in _DIRECTIONS), None),
+        op="implicit_gemm" if convolution else None,
     )
 
 
+def _shape_three(tokens: list[str]) -> tuple[list[str], str | None, int | None, str | None]:
+    """Types of A and B, the tile after all types, the number of stages after the cluster, the layouts of A, B and C."""
+    operands: list[str] = []
+    tile = layout = stages = None
+    for token in tokens:
+        if tile is None and operands and _SHAPE_3D.match(token):
+            tile = token
+        elif tile is None and (operand := _operand(token)) and len(operands) < 2:
+            operands.append(operand)
+        elif tile and stages is None and token.isdigit():
+            stages = int(token)
+        elif tile and layout is None and _LAYOUT_3X.match(token):
+            layout = token[:2].replace("h", "c")
+    return operands, tile, stages, layout
+
+
 def _operand(token: str) -> str | None:
-    """``bf16``; with block scales ``ue4m3xe2m1``: the type of the scale, then of the operand."""
-    return SHORT.get(token.rpartition("x")[2] if token.startswith("ue") else token)
+    """``bf16``; with scales ``ue4m3xe2m1`` or ``64x128f32xe4m3``: what is scaled stands last."""
+    return SHORT.get(token) or SHORT.get(token.rpartition("x")[2])
+
+
+def _tensor_layout(tokens: list[str]) -> str | None:
+    return next(({"ndhwc": "nhwc"}.get(t, t) for t in tokens if t in ("nhwc", "nchw", "ndhwc")), None)
 
 
 def _template(name: Name) -> Kernel | None:

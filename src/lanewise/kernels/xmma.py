@@ -25,7 +25,7 @@ _TYPE = r"(tf32|bf16|cf32|cf64|f64|f32|f16|f8|e4m3|e5m2|i8|u8|i4|i32|s32|s8|u32|
 _PAIR = re.compile(f"{_TYPE}{_TYPE}?$")
 _TILE = re.compile(r"tile(?:size)?(\d+x\d+(?:x\d+)?)")
 _STAGE = re.compile(r"stages?(\d+)")
-_LAYOUTS = frozenset(("nn", "nt", "tn", "tt"))
+_LAYOUT = re.compile(r"[ntc]{2}$")
 _TENSOR = ("tensor", "sptensor", "warpgroupsize", "hmma", "imma", "gmma", "cgasize", "utcmma")
 _DIRECTIONS = {"fprop": "forward", "dgrad": "backward", "wgrad": "backward", "bprop": "backward"}
 # What xmma names do tell of their epilogues; bias and relu they do not.
@@ -80,7 +80,7 @@ def _dtype(tokens: list[str]) -> tuple[str | None, int]:
         if stored is None:
             continue
         following = _PAIR.match(tokens[place + 1]) if place + 1 < len(tokens) else None
-        operands = following if following and following[2] else stored
+        operands = following if following and following[2] and not stored[1].startswith("c") else stored
         end = place
         while end < len(tokens) and _PAIR.match(tokens[end]):
             end += 1
@@ -93,7 +93,7 @@ def _layout(tokens: list[str], kind: str) -> str | None:
     if not tokens:
         return None
     if kind == "gemm":
-        return tokens[0] if tokens[0] in _LAYOUTS else None
+        return tokens[0] if _LAYOUT.match(tokens[0]) else None
     return _tensor_layout(tokens[0])
 
 
