@@ -209,8 +209,8 @@ def _functor_type(functor: str, head: str) -> str | None:
     """The type of the tensors that a functor works on."""
     to_float8 = _TO_FLOAT8.match(functor)
     if to_float8:
-        source = "fp32" if to_float8[1] else first_type(head, head.find(functor), head.find(functor) + 80)
-        return cast(source, f"fp8_{to_float8[2].lower()}")
+        before = "fp32" if to_float8[1] else first_type(head, head.find(functor), head.find(functor) + 80)
+        return cast(before, f"fp8_{to_float8[2].lower()}")
     conversion = _CONVERSION.match(functor)
     if conversion:
         return cast(_CONVERTED[conversion[1]], _CONVERTED[conversion[2]])

@@ -14,6 +14,7 @@ import re
 from lanewise.kernels.dtypes import SHORT
 from lanewise.kernels.kernel import Kernel
 from lanewise.kernels.names import Name
+from lanewise.kernels.words import direction_of, kind_of
 
 __all__ = ["STARTS", "decoded"]
 
@@ -45,7 +46,11 @@ def decoded(name: Name) -> Kernel | None:
     tokens = name.base[start.end() :].split("_")
     place, math = next(((i, m) for i, t in enumerate(tokens) if (m := _MATH.match(t))), (0, None))
     if math is None:
-        return None
+        kind = kind_of(name.words)  # whole layers: ampere_lstm_bp_largeB, volta_first_layer_wgrad
+        backward = direction_of(name.words) == "backward" or "bp" in tokens
+        if kind not in ("rnn", "conv"):
+            return None
+        return Kernel(name.raw, kind, "cudnn", arch=_ARCH[start[1]], direction="backward" if backward else None)
     convolution = math[3] == "cudnn"
     tile, stages = _tile(tokens)
     return Kernel(

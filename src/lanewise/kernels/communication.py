@@ -12,7 +12,7 @@ __all__ = ["gpu_kind", "is_communication"]
 # Beginnings of identifiers: `my_ncclish_gemm` is none of them.
 _LIBRARIES = (
     r"\b(?:nccl(?:Dev|Sym|Kern|Gin|_|Generic|All|Broadcast|Reduce|Send)\w*|rccl\w*|oneccl\w*|msccl\w*|mscclpp::"
-    r"|(?:nv|roc)shmem\w*|mori::|pplx\w*::|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*"
+    r"|gloo::|\w*(?:multimem|lamport|mnnvl)\w*|kernel_barrier\b|(?:nv|roc)shmem\w*|mori::|pplx\w*::|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*"
     r"|(?:barrier|put_signal|wait_signal)_kernel\b|exchangeSplitAndOffset\b)"
 )
 _DEEP_EP = r"\bdeep_ep(?:_\w+)?::(?!layout::)"
@@ -23,7 +23,24 @@ _WORDS = (
 )
 # One of them is in every name that the expression matches; looking for them first is what makes it fast.
 _HINTS = (
-    *("ccl", "shmem", "reduce", "gather", "all", "sendrecv", "deep_ep", "comm", "a2a", "mori", "pplx", "barrier"),
+    *(
+        "gloo",
+        "multimem",
+        "lamport",
+        "mnnvl",
+        "ccl",
+        "shmem",
+        "reduce",
+        "gather",
+        "all",
+        "sendrecv",
+        "deep_ep",
+        "comm",
+        "a2a",
+        "mori",
+        "pplx",
+        "barrier",
+    ),
     *("signal_kernel", "exchangesplit", "userbuffers"),
 )
 _COMMUNICATION = re.compile(f"{_LIBRARIES}|{_DEEP_EP}|(?i:{_WORDS})")

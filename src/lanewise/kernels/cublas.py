@@ -37,7 +37,8 @@ _BETA = {"bz": None, "badd": "add", "bx": "add"}
 _GEMV = frozenset(
     listed(
         "gemv2T_kernel_val gemv2T_kernel gemv2N_kernel gemv2N_kernel_val gemvNSP_kernel gemvNSP_kernel_val gemv_kernel"
-        " gemv2T gemv2N dot_kernel dotc_kernel dot_product_kernel reduce_1Block_kernel gemv_dot_kernel sgemvn_kernel"
+        " gemv2T gemv2N gemv2T_kernel_ref dot_kernel dotc_kernel dot_product_kernel reduce_1Block_kernel"
+        " gemv_dot_kernel sgemvn_kernel"
         " gemvTN_kernel gemvStridedBatched_kernel"
     )
 )
@@ -45,7 +46,8 @@ _GEMM = frozenset(
     listed(
         "gemmSN_NN_kernel gemmSN_TN_kernel gemmSN_NT_kernel gemmSN_TT_kernel gemmk1_kernel gemm_kernel1x1_core"
         " gemm_kernel2x2_core gemm_kernel1x1_tile_multiple_core gemm_kernel2x2_tile_multiple_core gemm_kernel"
-        " gemm_largek gemm_lds64 gemmBatched_kernel gemm_kernel64addr_1x1_core batch_gemm_kernel1x1_core"
+        " gemm_kernel2x1_core gemmSN_kernel batch_gemm_kernel gemm_largek gemm_lds64 gemmBatched_kernel"
+        " gemm_kernel64addr_1x1_core batch_gemm_kernel1x1_core"
     )
 )
 _GEMM_AUX = frozenset(("splitKreduce_kernel", "globalKernel", "splitKreduce_kernel_64addr", "epilogueKernel"))
@@ -57,15 +59,30 @@ _VECTOR = {
     "ger_kernel": "gemm", "trsv_kernel": "linalg", "trsm_left_kernel": "linalg", "trsm_right_kernel": "linalg",
     "batch_trsm_left_kernel": "linalg", "batch_trsm_right_kernel": "linalg", "trsm_ln_up_kernel": "linalg",
 }  # fmt: skip
+_ROOTS = ("cublas", "cublasLt", "internal", "inf_patching")
+_BY_LETTER = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128", "h": "fp16"}
 BASES = _GEMV | _GEMM | _GEMM_AUX | frozenset(_VECTOR)
 
-_OLD_GEMM = re.compile(r"([sdczh])gemm_(?:largek|lds|\d)")
+# "fermiPlusCgemmLDS128_batched", "sgemm_sm35_ldg_nn_64x16x64x16x16", "zgemm1x1_kernel_core".
+_OLD_GEMM = re.compile(r"([sdczh])gemm(?:_(?:largek|lds|sm_?\w*\d|\d)|\dx\d_)|(?:fermi|kepler)(?:Plus)?([SDCZH])gemm")
+# BLAS 2 and 3 by their letters: packed, banded, symmetric, Hermitian and triangular matrices.
+_BLAS = (
+    ("gemv", re.compile(r"(?:g[bp]|t[bpr]|sy|he|sphp|sbhb|syhe)mv|cuds_symv")),
+    ("linalg", re.compile(r"t[bpr]s[mv]|kernel_trsm|matinv")),
+    ("gemm", re.compile(r"(?:sy|he|syhe)r2?k|(?:sy|he|syhe)mm|trmm|(?:sy|he|sphp)r2?_|patch_gemm")),
+    ("elementwise", re.compile(r"geam|dgmm|rotm?g?_|kernel_conjugate")),
+    ("cast-copy", re.compile(r"tpttr|trttp")),
+    ("transpose-layout", re.compile(r"transpose_|region_transform")),
+    ("reduction", re.compile(r"nrm2|asum|iamax|iamin")),
+)
+_ONLY_CUBLAS = re.compile(r"cuds_symv|syhemv[lu]_|symv_(?:lo|up)_|rotm?g_(?:real|complex|kernel)|kernel_conjugate|kernel_trsm_")
+_VARIANT = re.compile(r"_64addr|_half(?=$|_)|_int32$")
 _SMALL_LAYOUT = re.compile(r"_(NN|NT|TN|TT)(?:_|$)")
 
 
 def decoded(name: Name) -> Kernel | None:
     """The kernel of a name that begins or ends as cuBLAS's do, or None."""
-    base = name.base
+    base = _VARIANT.sub("", name.base)
     if base.startswith("nvjet"):
         return nvjet(name)
     if base == "kernel" and "gemvx" in name.path:
@@ -80,9 +97,18 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, _VECTOR[base], "cublas", dtype=_element_type(name), op=base.split("_")[0])
     old = _OLD_GEMM.match(base)
     if old:
-        dtype = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128", "h": "fp16"}[old[1]]
+        dtype = _BY_LETTER[(old[1] or old[2]).lower()]
         return Kernel(name.raw, "gemm", "cublas", dtype=dtype, layout=_layout(base), tensor_cores=False)
-    return Kernel(name.raw, "gemm-aux", "cublas") if name.root == "cublasLt" and "educe" in base else None
+    if name.root == "cublasLt" and ("educe" in base or base.startswith("globalKernel")):
+        return Kernel(name.raw, "gemm-aux", "cublas")
+    plain = _ONLY_CUBLAS.match(base) and name.tail
+    return _by_letters(name, base) if plain or name.root in _ROOTS or "cublas" in name.tail else None
+
+
+def _by_letters(name: Name, base: str) -> Kernel | None:
+    """A kernel of BLAS 1 to 3 whose parameters are cuBLAS's types."""
+    kind = next((kind for kind, pattern in _BLAS if pattern.match(base)), None)
+    return Kernel(name.raw, kind, "cublas", dtype=_element_type(name)) if kind else None
 
 
 def nvjet(name: Name) -> Kernel:

@@ -19,9 +19,25 @@ from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
 
 __all__ = ["BASES", "decoded", "matches"]
 
+# Engines of cuDNN that stand in no namespace.
+_ENGINES = re.compile(
+    r"(?:im|ex)plicit_convolve|precomputed_convolve|convolve(?:Nd)?_|[dw]grad(?:2d|_1d|_2d)?_(?:alg\d|engine|grouped_direct)"
+    r"|fft[123]d_(?:r2c|c2r|c2c)|conv[23]d_(?:c1_k1|grouped_direct)"
+)
+_SPELLED_GEMM = re.compile(r"(?:im|ex)plicit_convolve\w*_[sdh]+gemm|precomputed_convolve_[sdh]+gemm")
+_BEGINNINGS: tuple[tuple[re.Pattern[str], tuple[str, str | None]], ...] = (
+    # Of the attention's gradient: products of outputs and their gradients, sums and casts of dQ, the bias.
+    (
+        re.compile(r"compute_dot_do_o|convert_dq|rearrange_n_convert_dq|matmul_dq|contract_dbias|init_packed_dbias|fmha_dbias"),
+        ("attention", "backward"),
+    ),
+    (_SPELLED_GEMM, ("conv", "forward")),
+    (re.compile(r"\w*[rR]eorder"), ("conv-aux", None)),
+    (re.compile(r"SBAR_|arbitrary_fusion"), ("fused-pointwise", None)),  # scale, bias, add, ReLU
+)
 _STARTS = ("cudnn_generated", "LSTM_elementWise", "GRU_elementWise", "GENERIC_elementWise", "RNN_blockPersist", "persistRNN",
            "elemWiseRNN")  # fmt: skip
-_ROOTS = ("cudnn", "cask", "xmma_cudnn")
+_ROOTS = ("cudnn", "cask", "xmma_cudnn", "xmma__5x")
 _GENERATED = re.compile(r"cudnn_generated_(?:fort_native_)?(\w+)")
 _ARCH = re.compile(r"_sm(\d+)")
 _SHAPE = re.compile(r"_(\d+)x(\d+)(?:x(\d+))?(?=_|$)")
@@ -60,35 +76,30 @@ _NAMED: dict[str, tuple[str, str | None]] = {
     "op_tensor_kernel_alpha2_zero": ("elementwise", None),
     "add_tensor_kernel_v3": ("elementwise", None),
     "setTensor_kernel": ("fill", None),
+    "setTensor4d_kernel": ("fill", None),
+    "setTensor5d_kernel": ("fill", None),
     "pointwise_mult_and_sum_complex": ("conv", None),
-    "compute_dot_do_o_specialized": ("attention", "backward"),
-    "compute_dot_do_o": ("attention", "backward"),
-    "convert_dq_to_16bits": ("attention", "backward"),
+    "compute_alphas_and_betas": ("loss", "forward"),
+    "compute_alphas_and_betas_v8": ("loss", "forward"),
+    "compute_grads_deterministic": ("loss", "backward"),
+    "compute_grads_non_deterministic": ("loss", "backward"),
+    "generate_grid_fw_4d": ("resample", "forward"),
+    "generate_grid_bw_4d": ("resample", "backward"),
+    "split_k_kernel": ("gemm-aux", None),
     "elemWiseRNNcell": ("rnn", "forward"),
     "generateWinogradTilesKernel": ("conv", None),
 }
 # Kernels of cuDNN without a namespace.
-_PLAIN_FFT = tuple(
-    f"fft{dims}d_{way}_{size}"
-    for dims in (1, 2)
-    for way in ("r2c", "c2r", "c2c")
-    for size in ("16x16", "32x32", "64x64", "256")
-)
-BASES = (
-    frozenset(_NAMED)
-    | frozenset(_PLAIN_FFT)
-    | frozenset(
-        listed(
-            "wgrad_alg0_engine wgrad_alg1_engine dgrad_engine dgrad_alg1_engine dgrad2d_alg1_1 wgrad_alg1_nd_float_engine"
-            " wgrad_alg0_engine_NHWC wgrad2d_grouped_direct_kernel dgrad2d_grouped_direct_kernel nchwToNhwcKernel"
-            " nhwcToNchwKernel dgrad2d_c1_k1_nchw_hw_packed_kernel dgrad2d_c1_k1_nhwc_kernel wgrad2d_c1_k1_nhwc_kernel"
-            " wgrad2d_c1_k1_nchw_hw_packed_kernel add_tensor_kernel_v3 op_tensor_kernel op_generic_tensor_kernel"
-            " elemWiseRNNcell LSTM_elementWise_fp LSTM_elementWise_bp1 LSTM_elementWise_bp2 GRU_elementWise_fp"
-            " GRU_elementWise_bp1 RNN_blockPersist_fp_LSTM RNN_blockPersist_bp_LSTM RNN_blockPersist_fp_GRU"
-            " RNN_blockPersist_bp_GRU flip_filter compute_gemm_pointers pointwise_mult_and_sum_complex"
-            " scalePackedTensor_kernel im2col4d_kernel computeOffsetsKernel kern_precompute_indices"
-            " persistRNN_fp persistRNN_bp"
-        )
+BASES = frozenset(_NAMED) | frozenset(
+    listed(
+        "nchwToNhwcKernel nhwcToNchwKernel dgrad2d_c1_k1_nchw_hw_packed_kernel dgrad2d_c1_k1_nhwc_kernel"
+        " wgrad2d_c1_k1_nhwc_kernel"
+        " wgrad2d_c1_k1_nchw_hw_packed_kernel add_tensor_kernel_v3 op_tensor_kernel op_generic_tensor_kernel"
+        " elemWiseRNNcell LSTM_elementWise_fp LSTM_elementWise_bp1 LSTM_elementWise_bp2 GRU_elementWise_fp"
+        " GRU_elementWise_bp1 RNN_blockPersist_fp_LSTM RNN_blockPersist_bp_LSTM RNN_blockPersist_fp_GRU"
+        " RNN_blockPersist_bp_GRU flip_filter compute_gemm_pointers pointwise_mult_and_sum_complex"
+        " scalePackedTensor_kernel im2col4d_kernel computeOffsetsKernel kern_precompute_indices"
+        " persistRNN_fp persistRNN_bp"
     )
 )
 
@@ -97,7 +108,8 @@ def matches(name: Name) -> bool:
     """Whether this is a name of cuDNN's: its namespaces, its generated kernels, or a kernel without either."""
     if name.root:
         return name.root.startswith(_ROOTS)
-    return name.base.startswith(_STARTS) or name.base in BASES or "cudnn" in name.tail[:200]
+    base = name.base
+    return base.startswith(_STARTS) or base in BASES or _ENGINES.match(base) is not None or "cudnn" in name.tail[:200]
 
 
 def decoded(name: Name) -> Kernel | None:
@@ -111,7 +123,7 @@ def decoded(name: Name) -> Kernel | None:
     return Kernel(
         name.raw,
         kind,
-        "cudnn",
+        "cublas" if "cublas" in name.root else "cudnn",
         dtype=_dtype(name, kind),
         layout=_layout(name.words) if kind in ("conv", "norm", "pooling", "softmax") else None,
         tensor_cores=False if kind == "conv" and _on_cuda_cores(name) else None,
@@ -122,22 +134,27 @@ def decoded(name: Name) -> Kernel | None:
 
 def _by_words(name: Name) -> tuple[str | None, str | None]:
     words, base = name.words, name.base
+    begins = next((told for pattern, told in _BEGINNINGS if pattern.match(base)), None)
+    if begins:
+        return begins
+    if "::batchnorm::" in name.path:
+        return "norm", "backward" if "dbn" in base else None
     if "winograd" in name.text[:80]:
         # winogradForward serves forward and input gradient; only the weight gradient has kernels of its own.
         return "conv", "backward" if "Wgrad" in base or "wgrad" in base else None
-    if base.startswith(("fft1d", "fft2d")):
+    if base.startswith(("fft1d", "fft2d", "fft3d")):
         return "conv", None
     if "fft" in words:
         return "conv", None
     if base.startswith(("bn_", "batchnorm_")):
-        return "norm", "backward" if base.startswith(("bn_bw", "batchnorm_bw")) else "forward"
+        return "norm", "backward" if "_bw" in base else "forward"
     if base.startswith(("LSTM_", "GRU_", "RNN_", "GENERIC_elementWise", "persistRNN")):
         return "rnn", "backward" if "_bp" in base else "forward"
     if "Nhwc" in base or "Nchw" in base:
         return "transpose-layout", None
     kind = kind_of(words) or ("conv-aux" if name.root.startswith("cask") else None)
     if kind == "gemm":
-        kind = "conv"
+        kind = "elementwise" if "_bias_" in words else "conv"
     return kind, _direction(words)
 
 
@@ -153,13 +170,20 @@ def _dtype(name: Name, kind: str) -> str | None:
     """The first type; layout changes and convolutions state that of the tensors first."""
     if kind == "attention" or name.base.startswith("compute"):
         return None
-    return first_type(name.tail, 0, 120, integers=False)
+    dtype = first_type(name.tail, 0, 120, integers=False)
+    if name.base.startswith("fft"):  # complex numbers are the transforms of real tensors
+        return {"complex64": "fp32", "complex128": "fp64"}.get(dtype or "", dtype)
+    return dtype
 
 
 def _on_cuda_cores(name: Name) -> bool:
     """The engines written in CUDA C; stages of Winograd and FFT are no products."""
     return (
-        name.base in _DIRECT_CONVOLUTIONS or "_engine" in name.base or "direct_kernel" in name.base or ("_c1_k1_" in name.base)
+        name.base in _DIRECT_CONVOLUTIONS
+        or _SPELLED_GEMM.match(name.base) is not None
+        or "_engine" in name.base
+        or "direct_kernel" in name.base
+        or ("_c1_k1_" in name.base)
     )
 
 

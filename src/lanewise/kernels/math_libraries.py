@@ -20,7 +20,14 @@ _SOLVER = re.compile(
     r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr|getri|gesv|xxtrf)\w*"
 )
 # MAGMA's templates, and its kernels that begin with the precision.
-_MAGMA_STEPS = ("potf2", "getf2", "geqr2", "laswp", "laset", "lacpy", "trsm", "trtri")
+_MAGMA_STEPS = ("potf2", "getf2", "geqr2", "laswp", "laset", "lacpy", "trsm", "trtri", "lascl_2x2", "swap_kernel",
+                "transpose_kernel", "transpose_inplace", "gemm_batched_smallsq", "getrf_batched_smallsq", "displace_pointers",
+                "computecolumn_kernel", "scal_", "hetrf", "sytrf", "geqrf_batched_smallsq")  # fmt: skip
+_MAGMA_PIVOTS = re.compile(
+    r"(?:adjust_ipiv|setup_pivinfo|stepinit_ipiv|i[sdcz]amax|idisplace_pointers)\w*_kernel|kernel_[sdcz]set_p"
+)
+_PRECISIONS = {"s": "fp32", "d": "fp64", "c": "complex64", "z": "complex128", "h": "fp16"}
+_MAGMA_PRECISION = re.compile(r"(?:magma_(?:lds128_)?|i)?([sdczh])(?!e|tep)")
 _MAGMA = (
     *("magma", "gemm_template", "gemvn_template", "gemvc_template", "trsm_template", "herk_template"),
     *(precision + step for precision in "sdcz" for step in _MAGMA_STEPS),
@@ -34,7 +41,8 @@ def matches(name: Name) -> bool:
     base = name.base
     return (
         name.root in _ROOTS
-        or base.startswith((*_MAGMA, "rocsolver", "rocfft", "rocsparse"))
+        or _of_magma(base)
+        or base.startswith(("rocsolver", "rocfft", "rocsparse"))
         or (not name.root and (_FFT.fullmatch(base) is not None or _SOLVER.fullmatch(base) is not None))
         or (base == "kernel" and _SOLVER.match(name.tail[1:60]) is not None)
     )
@@ -51,12 +59,30 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, "fft", library, dtype=type_of(name.tail[:200], integers=False))
     if root == "curand":
         return Kernel(name.raw, "random", "curand")
-    if base.startswith(_MAGMA):
-        kind = "gemm" if "gemm" in base else "gemv" if "gemv" in base else "linalg"
-        return Kernel(name.raw, kind, "magma")
-    triangular = base.startswith(("trsm", "trsv", "batch_trsm"))
+    if _of_magma(base):
+        return _magma(name)
+    triangular = base.startswith(("trsm", "trsv", "batch_trsm", "trmv", "kernel_trsm")) or base[1:5] == "trsv"
     library = root or ("rocsolver" if base.startswith("rocsolver") else "cublas" if triangular else "cusolver")
-    return Kernel(name.raw, "linalg", library, dtype=type_of(name.tail[:100], integers=False))
+    kind = "gemv" if base.startswith("trmv") else "linalg"
+    return Kernel(name.raw, kind, library, dtype=type_of(name.tail[:100], integers=False))
+
+
+def _of_magma(base: str) -> bool:
+    return base.startswith(_MAGMA) or _MAGMA_PIVOTS.match(base) is not None
+
+
+def _magma(name: Name) -> Kernel:
+    """Products run on CUDA cores. Those with cuBLAS's types among the parameters are parts of cuBLAS."""
+    base = name.base
+    product = "gemm" in base or "trmm" in base or "bdmm" in base
+    precision = None if "template" in base else _MAGMA_PRECISION.match(base)
+    return Kernel(
+        name.raw,
+        "gemm" if product else "gemv" if "gemv" in base else "linalg",
+        "cublas" if "cublas" in name.tail or base.endswith("Ex_kernel") else "magma",
+        dtype=_PRECISIONS[precision[1]] if precision else type_of(name.tail[:100], integers=False),
+        tensor_cores=False if product else None,
+    )
 
 
 def _sparse(name: Name, library: str) -> Kernel:

@@ -21,20 +21,24 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("kv-cache", "and_cache and_kv_cache append_paged paged_kv_cache_append kv_buffer kv_cache_update kv_cache_write"
      " kv_cache_store kv_cache_scatter kv_cache_insert kv_cache_quant write_kv store_kv update_kv set_kv set_mla_kv"
      " copy_kv save_kv transfer_kv write_kv_cache store_kv_cache store_cache gather_cache copy_blocks swap_blocks"
-     " store_kvcache kvcache maybe_dequant_cache concat_mla update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
+     " store_kvcache kvcache maybe_dequant_cache cp_gather and_upconvert full_cache to_kv_cache reindex_kv"
+     " update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
     ("rope", "rope mrope m_rope rotary ropes qk_rope"),
+    # Activations and products that quantise what they give.
+    ("fused-pointwise", "mul_fp8_quant mul_quant mul_per_block mul_per_token mul_post_quant mul_cvt mul_group_quant mul_mxfp8"
+     " mul_nvfp4 mul_fp4_quant"),
     ("moe", "moe fmoe expert experts expt routing topk_gating top_k_gating grouped_topk grouped_top_k topk_softmax"
      " topk_sigmoid moesorting moegemm bitmatrix"),
-    ("attention", "attention attn fmha mha mla mmha xqa sdpa flash prefill decode_with flashattn flashattention"
+    ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd mamba"
+     " wkv rwkv gla gdn kda gated_delta delta_net fused_recurrent retention"),
+    ("attention", "attention attn fmha mha mla mmha xqa sdpa flash prefill_with decode_with flashattn flashattention"
      " merge_state merge_states merge_attn mqa mqa_logits gqa fwd_splitkv split_kv splitkv qkv_attn paged_attn"
      " attention_2d unified_attention"),
     ("conv-aux", "im2col im2_col col2_im im_2_col im2d2col col2im col_2_im vol2col vol2im im2col4d filter_transform"),
     ("conv", "conv conv1d conv2d conv3d convolution convolve deconv winograd wgrad dgrad fprop depthwise igemm"
      " conv1x1u convolution2d"),
-    ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd mamba"
-     " wkv rwkv gla gdn fused_recurrent retention"),
-    ("gemm-aux", "split_k_reduce splitk_reduce splitkreduce reduce_split_k reduce_splitk post_gsu"),
-    ("gemv", "gemv gemv2t gemv2n gemvx gemvt gemvn gemvnsp matvec dot_product"),
+    ("gemm-aux", "gemm_starts gemm_pre_compute gemm_args gemm_data gemm_ptrs gemm_arrays split_k_reduce splitk_reduce splitkreduce reduce_split_k reduce_splitk post_gsu"),
+    ("gemv", "mul_mat_vec gemv gemv2t gemv2n gemvx gemvt gemvn gemvnsp matvec dot_product"),
     ("gemm", "gemm gemms matmul matmuls mm bmm addmm syrk symm trmm wvsplitk lora_shrink lora_expand sgmv_shrink"
      " sgmv_expand bgmv_shrink bgmv_expand sgmv bgmv segment_gemm hgemm sgemm dgemm mul_mat mul_mat_q"),
     ("loss", "loss nll cross_entropy crossentropy criterion kldiv kl_div jsd bce mse ctc focal"
@@ -59,7 +63,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " onesweep exclusive_sum logcumsumexp"),
     ("index", "gather scatter index indices indexing take put masked_select masked_scatter segment_csr index_select"
      " index_put lookup embedding_lookup"),
-    ("transpose-layout", "transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc nhwc2nchw"
+    ("transpose-layout", "repack swizzle unswizzle transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc nhwc2nchw"
      " layout_transform"),
     ("cast-copy", "copy copies cast cat concat concatenate split pad padding unpad memcpy convert conversion pack unpack"
      " contiguous flip roll slice repeat reflection_pad replication_pad"),
@@ -69,7 +73,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("fused-pointwise", "and_mul swiglu geglu reglu glu bias_gelu bias_relu gelu_and silu_mul act_mul bias_act"
      " gated_act dgeglu dswiglu"),
     ("reduction", "reduce reduction sum mean argmax argmin amax amin max min var std average l2_norm reducer"),
-    ("fill", "fill zero zeros zerofill memset arange ones full eye linspace clear iota"),
+    ("fill", "fill zero zeros zerofill memset arange ones eye linspace clear iota"),
     ("elementwise", "add sub mul div gelu silu relu sigmoid tanh exp log pow sqrt rsqrt clamp where masked_fill abs"
      " neg pointwise elementwise elemwise activation axpy axpby scale scal bias residual unary binary triu tril"
      " element_mul"),
@@ -86,7 +90,8 @@ _ENDING = re.compile("(?:" + "|".join(_ENDINGS) + ")(?=_)")
 _BACKWARD = frozenset(
     listed(
         "backward bwd bprop dgrad wgrad grad grads gradient gradients gradinput bw dx dw dq dk dv dkv dqdkdv wrw dgamma"
-        " updategradinput dgeglu dswiglu"
+        " updategradinput dgeglu dswiglu dgated dact"
+        " dsilu dgelu drelu dqgelu dsrelu"
     )
 )
 _FORWARD = frozenset(listed("forward fwd fprop fw updateoutput"))

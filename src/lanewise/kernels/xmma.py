@@ -21,8 +21,8 @@ from lanewise.kernels.names import Name
 __all__ = ["decoded", "matches"]
 
 _START = re.compile(r"(?:trt_)?sm(\d+[af]?)_xmma_")
-_TYPE = r"(tf32|bf16|cf32|cf64|f64|f32|f16|f8|e4m3|e5m2|i8|u8|i4|i32|s32|s8|u32|b1)"
-_PAIR = re.compile(f"{_TYPE}{_TYPE}?$")
+_TYPE = re.compile(r"tf32|cbf16|bf16|cf32|cf64|cf16|ci8|f64|f32|f16|f8|e4m3|e5m2|i8|u8|i4|i32|s32|s8|u32|b1")
+_TYPES = re.compile(f"(?:{_TYPE.pattern}){{1,3}}$")
 _TILE = re.compile(r"tile(?:size)?(\d+x\d+(?:x\d+)?)")
 _STAGE = re.compile(r"stages?(\d+)")
 _LAYOUT = re.compile(r"[ntc]{2}$")
@@ -74,18 +74,29 @@ def _library(base: str, kind: str) -> str:
 
 
 def _dtype(tokens: list[str]) -> tuple[str | None, int]:
-    """The type in which the operands are multiplied, and where the types end."""
+    """The types of the operands, and where the types end. Both operands stand there where they differ.
+
+    Narrower operands that CUDA cores multiply in fp32 count as what they are in memory.
+    """
     for place, token in enumerate(tokens):
-        stored = _PAIR.match(token)
-        if stored is None:
+        stored = _types(token)
+        if not stored:
             continue
-        following = _PAIR.match(tokens[place + 1]) if place + 1 < len(tokens) else None
-        operands = following if following and following[2] and not stored[1].startswith("c") else stored
+        following = _types(tokens[place + 1]) if place + 1 < len(tokens) else []
+        multiplied = stored if len(following) < 2 or stored[0].startswith("c") else following
+        if multiplied[0] == "f32" and stored[0] in ("f16", "bf16"):
+            multiplied = stored
+        operands = multiplied[:2] if len(multiplied) > 2 else multiplied[:1]
         end = place
-        while end < len(tokens) and _PAIR.match(tokens[end]):
+        while end < len(tokens) and _types(tokens[end]):
             end += 1
-        return SHORT.get(operands[1]), end
+        return "+".join(dict.fromkeys(SHORT[t] for t in operands if t in SHORT)) or None, end
     return None, 0
+
+
+def _types(token: str) -> list[str]:
+    """``f16f32`` gives both; an empty list for all other tokens."""
+    return _TYPE.findall(token) if _TYPES.match(token) else []
 
 
 def _layout(tokens: list[str], kind: str) -> str | None:
