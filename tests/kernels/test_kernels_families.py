@@ -256,7 +256,7 @@ def test_kinds_of_inductor(operations: str, category: str, kind: str, direction:
 @pytest.mark.parametrize(
     ("name", "library", "kind"),
     [
-        ("void vllm::gptq_marlin_repack<x>(x)", "vllm", None),
+        ("void vllm::gptq_marlin_repack<x>(x)", "vllm", "transpose-layout"),
         ("void tensorrt_llm::kernels::cutlass_kernels::doActivationKernel<x>(x)", "trtllm", "moe"),
         ("void flashinfer::sampling::TopPRenormProbKernel<1024u, float>(x)", "flashinfer", "random"),
         ("void ck_tile::kentry<1, ck_tile::MoeSortingKernel<x> >(x)", "composable-kernel", "moe"),

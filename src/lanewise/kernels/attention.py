@@ -25,7 +25,7 @@ _FLASH_3 = re.compile(r"FlashAttn(Fwd|Bwd)(\w*)")
 _FLASH_ARCH = re.compile(r"arch::Sm(\d+)|FlashAttn(?:Fwd|Bwd)Sm(\d+)")
 # Parts of an attention that multiply no matrices: preparation, conversion, merging of splits.
 _NO_PRODUCT = ("combine", "dot_do_o", "convert", "clear", "preprocess", "postprocess", "prepare", "Combine", "Preprocess",
-               "Postprocess", "reduce", "schedule", "metadata")  # fmt: skip
+               "Postprocess", "reduce", "Reduction", "schedule", "metadata", "permute")  # fmt: skip
 _EFFICIENT = re.compile(r"fmha_cutlass([FB])_(f16|bf16|f32)_(?:not)?aligned_(\d+)x(\d+)_\w*?sm(\d+)")
 _XFORMERS = re.compile(r"Attention(Backward)?Kernel<(.*)")
 _BLOCKS = re.compile(r"(?:true|false|0|1), (\d+), (\d+)")
@@ -36,6 +36,9 @@ _TRTLLM_TYPES = re.compile(r"Q(?:kv|k)?(Bfloat16|Fp16|E4m3|Int8|E2m1|Fp32)")
 _TRTLLM_NAMES = {"Bfloat16": "bf16", "Fp16": "fp16", "E4m3": "fp8_e4m3", "Int8": "int8", "E2m1": "fp4"}
 _FMHA_V2 = re.compile(r"fmha_v2_(?:flash_attention_)?(bf16|fp16|e4m3|int8)_(?:fp32_)?(?:(\d+)_(\d+)_)?")
 _FMHA_V2_ARCH = re.compile(r"_sm(\d+)")
+# FlashMLA and what is built on it: sm90::decode::sparse_fp8::flash_fwd_splitkv_mla_fp8_sparse_kernel.
+_FLASH_MLA = re.compile(r"(?:legacy::)?sm(\d+|xx)::(?=.*(?:mla|sparse_attn|core_attn|fused_norm_rope_attn))")
+_STATIC_BLOCKS = re.compile(r"tuple<cute::C<(\d+)>, cute::C<(\d+)>, cute::(?:C|tuple)<")
 _FA1 = re.compile(r"fmha_(?:f|b|d)prop\w*")
 
 
@@ -44,6 +47,8 @@ def matches(name: Name) -> bool:
     base = name.base
     if name.root in ("flash", "pytorch_flash", "fmha"):
         return True
+    if name.root.startswith(("sm", "legacy")):
+        return _FLASH_MLA.match(name.path) is not None
     if not name.root:
         return base.startswith(("fmha", "flash_fwd", "flash_bwd", "Fmha", "attention_kernel_", "flash_attn_"))
     if not name.root.startswith("cutlass"):
@@ -55,6 +60,9 @@ def matches(name: Name) -> bool:
 def decoded(name: Name) -> Kernel | None:
     """The attention kernel of this name, or None."""
     base = name.base
+    latent = _FLASH_MLA.match(name.path)
+    if latent:
+        return _flash_mla(name, latent)
     efficient = _EFFICIENT.match(base)
     if efficient:
         return _memory_efficient(name, efficient)
@@ -90,6 +98,19 @@ def _flash_2(name: Name) -> Kernel:
         tile=f"{traits[2]}x{traits[3]}" if traits and product else None,
         tensor_cores=product,
         direction=direction_of(name.words),
+    )
+
+
+def _flash_mla(name: Name, match: re.Match[str]) -> Kernel:
+    """Namespaces tell the architecture, and prefill from decoding."""
+    return Kernel(
+        name.raw,
+        "attention",
+        "flashmla",
+        dtype=type_of(name.text[:600], integers=False),
+        arch=None if match[1] == "xx" else f"sm{match[1]}",
+        tensor_cores=_multiplies(name.base),
+        direction="forward" if "fwd" in name.base else None,
     )
 
 
@@ -193,12 +214,14 @@ def _cutlass_fmha(name: Name) -> Kernel:
     first = _FA1.match(name.base) is not None
     way = "backward" if "Bwd" in name.text[:600] else "forward" if "Fwd" in name.text[:600] else None
     product = _multiplies(name.text[:600])
+    blocks = _STATIC_BLOCKS.search(name.text, 0, 900)
     return Kernel(
         name.raw,
         "attention",
         "flash-attention" if first or "flash::" in name.text[:100] else "cutlass",
         dtype=type_of(name.text[:1500], integers=False),
         arch=f"sm{arch[1]}" if arch else None,
+        tile=f"{blocks[1]}x{blocks[2]}" if blocks and product else None,
         tensor_cores=product,
         direction=direction_of(name.words) or way,
     )

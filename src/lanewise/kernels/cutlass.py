@@ -34,11 +34,23 @@ _LAYOUT_3X = re.compile(r"[nth]{3}$")
 _BY_LETTER = {"s": "fp32", "d": "fp64", "h": "fp16", "c": "complex64", "z": "complex128", "gc": "complex64",
               "gz": "complex128", "i": "int8"}  # fmt: skip
 _DIRECTIONS = {"fprop": "forward", "dgrad": "backward", "wgrad": "backward", "deconv": "backward"}
-_ON_TENSOR_CORES_ONLY = frozenset(("tf32", "bf16", "fp8_e4m3", "fp8_e5m2", "fp4"))
+_ON_TENSOR_CORES_ONLY = frozenset(("tf32", "bf16", "fp8_e4m3", "fp8_e5m2", "fp8", "fp4"))
 
+_OWNER = re.compile(r"[<, ](vllm|machete|flat|flashinfer|sglang|tensorrt_llm|fbgemm_gpu|deep_gemm|transformer_engine)::")
+_OWNERS = {"vllm": "vllm", "machete": "vllm", "flat": "flashinfer", "flashinfer": "flashinfer", "sglang": "sglang",
+           "tensorrt_llm": "trtllm", "fbgemm_gpu": "fbgemm", "deep_gemm": "deepgemm",
+           "transformer_engine": "transformer-engine"}  # fmt: skip
+# Helpers of products that multiply nothing.
+_HELPERS = (
+    ("ReduceSplitK", "gemm-aux"),
+    ("StructuredSparseCompressor", "other"),
+    ("reorder_tensor_kernel", "transpose-layout"),
+)
+_COLLECTIVE = re.compile(r"\bCollectiveMma<")
+_STATIC_TILE = re.compile(r"cute::tuple<cute::C<(\d+)>, cute::C<(\d+)>, cute::C<(\d+)> ?>")
 _STATIC = re.compile(r"C<(\d+)>|Int<(\d+)>")
 _GEMM_SHAPE = re.compile(r"GemmShape<(\d+), (\d+), (\d+)>")
-_ARCH = re.compile(r"(?:Mainloop|arch::|Kernel|CollectiveMma)Sm(\d+)")
+_ARCH = re.compile(r"(?:Mainloop|arch::|Kernel|CollectiveMma|[12]Sm|Warp[sS]pecialized\w*?|epilogue::)Sm(\d{2,3})(?!\d)")
 _MAINLOOP = re.compile(r"Mainloop\w+<(\d+)")
 _CONV_ITERATOR = re.compile(r"Conv\dd(Fprop|Dgrad|Wgrad)|conv::Operator\)(\d)")
 _EPILOGUE_TEXT = (("LinCombPerRowBias", "bias"), ("LinCombPerColBias", "bias"), ("EltAct<cutlass::epilogue::thread::ReLu",
@@ -63,7 +75,11 @@ def decoded(name: Name) -> Kernel | None:
 
 
 def _library(name: Name) -> str:
-    return "cudnn" if "cudnn" in name.root else "cutlass"
+    """Whose the wrapped kernel is; those that only build on CUTLASS's own classes are CUTLASS's."""
+    if "cudnn" in name.root:
+        return "cudnn"
+    owner = _OWNER.search(name.text, 0, 400)
+    return _OWNERS[owner[1]] if owner else "cutlass"
 
 
 def _two(name: Name, generated: str) -> Kernel | None:
@@ -174,11 +190,12 @@ def _tensor_layout(tokens: list[str]) -> str | None:
 def _template(name: Name) -> Kernel | None:
     """A kernel spelled as C++ templates."""
     text = name.text[:3000]
-    if "ReduceSplitK" in text:
-        return Kernel(name.raw, "gemm-aux", _library(name))
+    helper = next((kind for word, kind in _HELPERS if word in text[:200]), None)
+    if helper:
+        return Kernel(name.raw, helper, _library(name))
     if "ImplicitGemmConvolution" in text or "::conv::" in text or "DirectConvolution" in text:
         return _convolution(name, text)
-    if "CollectiveMma<" in text:
+    if _COLLECTIVE.search(text):
         return _collective(name, text)
     if "::gemm::" in text or "GemmShape<" in text or "GemmUniversal" in text or "Gemm" in name.tail[:200]:
         return _gemm(name, text)
@@ -194,8 +211,8 @@ def shape_of(argument: str) -> list[int]:
 
 def _collective(name: Name, text: str) -> Kernel:
     """CUTLASS 3: CollectiveMma<mainloop, tile, A, stride of A, B, ...>."""
-    start = text.index("CollectiveMma<") + len("CollectiveMma")
-    arguments = split_arguments(text[start:], limit=6) + [""] * 6
+    start = text.index("CollectiveMma<", _COLLECTIVE.search(text).start())  # type: ignore[union-attr]  # it was found
+    arguments = split_arguments(text[start + len("CollectiveMma") :], limit=6) + [""] * 6
     stages = _MAINLOOP.search(arguments[0])
     arch = _ARCH.search(arguments[0])
     tile = shape_of(arguments[1])
@@ -221,9 +238,11 @@ def _stated_epilogue(text: str) -> str | None:
 
 
 def _gemm(name: Name, text: str) -> Kernel:
-    """CUTLASS 2: GemmShape and the types of the iterators."""
-    shape, arch = _GEMM_SHAPE.search(text), _ARCH.search(text)
+    """CUTLASS 2: GemmShape and the types of the iterators. Classes around CUTLASS 3: types, then the tile."""
+    shape, arch = _GEMM_SHAPE.search(text) or _STATIC_TILE.search(text), _ARCH.search(text)
     dtype = type_of(text, integers=False)
+    if "gemm_fp8" in text[:200] and dtype and not dtype.startswith("fp8"):
+        dtype = "fp8"  # the type stated is that of the result
     kind = "moe" if "MoeFC" in text else "gemv" if "kernel::Gemv" in text or "BatchedGemv" in text else "gemm"
     return Kernel(
         name.raw,
@@ -258,6 +277,6 @@ def _convolution(name: Name, text: str) -> Kernel:
 def _tensor_cores(text: str, dtype: str | None) -> bool | None:
     if "MmaSimt" in text or "OpClassSimt" in text:
         return False
-    if dtype in _ON_TENSOR_CORES_ONLY or "TensorOp" in text or "OpClassTensorOp" in text:
+    if dtype in _ON_TENSOR_CORES_ONLY or "TensorOp" in text or "TmaWarpSpecialized" in text:
         return True
     return None

@@ -18,7 +18,16 @@ _FFT = re.compile(
 _SOLVER = re.compile(
     r"\w*(?:getrf|potrf|potf2|geqrf|geqr2|gesvd|syev|heev|laswp|larf|larft|trsm|trsv|trtri|sytrf|gebrd|ormqr|orgqr|syrk_kernel"
     r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr|getri|gesv|xxtrf)\w*"
+    r"|(?:\w*_)?[sdcz]?(?:laed\d|labrd|latrd|lansy|gelange|lascl|lacpy|lasr|laset|lacgv|gebal|gebd2|gehd2|ormql|ormtr|orgql"
+    r"|ipiv)_?\w*|(?:batch_)?(?:FnrmA|offA)_stage\d|(?:column|row)_rotate_batch\w*|lapack_\w+|cusolver\w+|chase_bulge\w+"
 )
+# Sparse formats lead cuSPARSE's names. Tridiagonal systems: cyclic reduction, Thomas, SPIKE.
+_SPARSE = re.compile(
+    r"[sdcz]?(?:csr|bsr|gebsr|bsc|csc|coo)\w*?(?:mm|mv|sv|sm|2csr|2csc|2bsr|2gebsr|geam|ilu|ic0|ic02)\w*|cusparse\w+"
+    r"|(?:csr|bsr)\w*_(?:core|kernel)|convert_C\w+To\w+_kernel"
+)
+_TRIDIAGONAL = re.compile(r"pcr\w+|cr(?:Global|Copy|Shared)\w+|cuThomas\w+|spike_\w+|g[tp]sv_\w+|(?:foward|back)_marshaling\w*")
+_CALLBACK = re.compile(r"(?:re|un)?pack(?:C2C|R2C|C2R)_callback\w*")
 # MAGMA's templates, and its kernels that begin with the precision.
 _MAGMA_STEPS = ("potf2", "getf2", "geqr2", "laswp", "laset", "lacpy", "trsm", "trtri", "lascl_2x2", "swap_kernel",
                 "transpose_kernel", "transpose_inplace", "gemm_batched_smallsq", "getrf_batched_smallsq", "displace_pointers",
@@ -43,7 +52,8 @@ def matches(name: Name) -> bool:
         name.root in _ROOTS
         or _of_magma(base)
         or base.startswith(("rocsolver", "rocfft", "rocsparse"))
-        or (not name.root and (_FFT.fullmatch(base) is not None or _SOLVER.fullmatch(base) is not None))
+        or (not name.root and _sparse_library(base) is not None)
+        or (not name.root and (_CALLBACK.match(base) or _FFT.fullmatch(base) or _SOLVER.fullmatch(base)) is not None)
         or (base == "kernel" and _SOLVER.match(name.tail[1:60]) is not None)
     )
 
@@ -52,9 +62,10 @@ def decoded(name: Name) -> Kernel | None:
     """The kernel of this name, or None."""
     base = name.base
     root = _ROOTS.get(name.root)
-    if root == "cusparse" or base.startswith("rocsparse") or root == "rocsparse":
-        return _sparse(name, root or "rocsparse")
-    if root in ("cufft", "rocfft") or base.startswith("rocfft") or _FFT.fullmatch(base):
+    sparse = root if root in ("cusparse", "rocsparse") else None if root else _sparse_library(base)
+    if sparse:
+        return _sparse(name, sparse)
+    if root in ("cufft", "rocfft") or base.startswith("rocfft") or _FFT.fullmatch(base) or _CALLBACK.match(base):
         library = root or ("rocfft" if base.startswith(("rocfft", "fft_rtc")) else "cufft")
         return Kernel(name.raw, "fft", library, dtype=type_of(name.tail[:200], integers=False))
     if root == "curand":
@@ -85,6 +96,22 @@ def _magma(name: Name) -> Kernel:
     )
 
 
+_SOLVES = re.compile(r"(?:csr|bsr)r?s[mv]|ilu|ic0")
+
+
+def _sparse_library(base: str) -> str | None:
+    if base.startswith("rocsparse"):
+        return "rocsparse"
+    return "cusparse" if _SPARSE.fullmatch(base) or _TRIDIAGONAL.fullmatch(base) else None
+
+
+def _of_words(name: Name) -> str:
+    """Steps around sparse products; ``partition`` cuts a matrix into pieces of equal work and sorts nothing."""
+    words = kind_of(name.words)
+    plain = words in ("cast-copy", "transpose-layout", "fill", "index", "reduction", "elementwise", "sort-scan")
+    return words if words and plain and "partition" not in name.base else "other"
+
+
 def _sparse(name: Name, library: str) -> Kernel:
     """Sparse products by their letters: mm times a matrix, mv times a vector; partitioning and the like is the rest."""
     base = name.base.lower()
@@ -93,6 +120,5 @@ def _sparse(name: Name, library: str) -> Kernel:
     elif re.search(r"(?:csr|coo|bsr|csc|ell|sp)\w*mv", base):
         kind = "gemv"
     else:
-        words = kind_of(name.words)
-        kind = words if words in ("cast-copy", "transpose-layout", "fill") else "other"
+        kind = "linalg" if _TRIDIAGONAL.fullmatch(name.base) or _SOLVES.search(base) else _of_words(name)
     return Kernel(name.raw, kind, library, dtype=type_of(name.tail[:200], integers=False))

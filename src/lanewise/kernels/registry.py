@@ -57,7 +57,9 @@ FAMILIES: tuple[Family, ...] = (
     # All-reduces live in the namespaces of ATen, vLLM, FlashInfer ...
     Family("collectives", None, collectives.matches, collectives.decoded),
     # `cutlass::device_kernel<flash::...>`: what is wrapped comes before the wrapper.
-    Family("attention", ("", "flash", "pytorch_flash", "fmha", "cutlass"), attention.matches, attention.decoded),
+    Family(
+        "attention", ("", "flash", "pytorch_flash", "fmha", "cutlass", "sm", "legacy"), attention.matches, attention.decoded
+    ),
     Family("aten", ("", "at", "c10", "torch"), aten.matches, aten.decoded),
     Family("xmma", ("",), lambda name: xmma.matches(name.base), xmma.decoded),
     Family("codenames", ("",), lambda name: name.base.startswith(codenames.STARTS), codenames.decoded),

@@ -19,7 +19,7 @@ __all__ = ["decoded", "matches"]
 _ROOTS = frozenset(
     listed(
         "vllm sgl_kernel sglang sgl_hip flashinfer tensorrt_llm tensorrt moe deep_gemm marlin marlin_moe_wna16 awq gptq"
-        " deep_ep sgl gptq_marlin fp8_marlin marlin_dense"
+        " deep_ep sgl gptq_marlin fp8_marlin marlin_dense expert_specialization"
     )
 )
 _NAMED = {
@@ -42,12 +42,18 @@ _PLAIN = {
     "per_token_group_quant_8bit_kernel": ("quantize", "sglang"), "per_token_quant_fp8_kernel": ("quantize", "sglang"),
     "per_tensor_quant_fp8_kernel": ("quantize", "sglang"), "moe_fused_gate_kernel": ("moe", "sglang"),
     "count_and_sort_expert_tokens_kernel": ("moe", "sglang"),
-    "moe_sum_kernel": ("moe", None), "fused_a_gemm_kernel": ("gemm", None), "mul_mat_q": ("gemm", "vllm"),
+    "moe_sum_kernel": ("moe", None), "fused_a_gemm_kernel": ("gemm", None),
     "awq_dequantize": ("quantize", "vllm"), "gemm_half_q_half_gptq_4bit_kernel": ("gemm", "vllm"),
     "kernel_mha": ("attention", "trtllm"), "cudaCoreGemm": ("gemv", "trtllm"), "Marlin": ("gemm", "marlin"),
     "gemm_half_q_half_kernel": ("gemm", "vllm"), "gemm_forward_4bit_cuda_m16n128k32": ("gemm", "vllm"),
     "gemm_forward_4bit_cuda_m16nXk32": ("gemm", "vllm"), "LLGemm1_kernel": ("gemv", "vllm"),
     "Marlin_24": ("gemm", "marlin"), "dequantize_block": ("quantize", "vllm"),
+    "concat_mla_k_kernel": ("cast-copy", "sglang"), "concat_mla_absorb_q_kernel": ("cast-copy", "sglang"),
+    "expandInputRowsKernel": ("moe", None), "shuffleInputRowsKernel": ("moe", None), "shuffleRowsKernel": ("moe", "sglang"),
+    "compute_arg_sorts": ("moe", None), "compute_problem_sizes": ("moe", None), "preprocessTopkIdKernel": ("moe", None),
+    "compute_problem_sizes_w4a8": ("moe", "sglang"), "apply_shuffle_mul_sum_kernel": ("moe", "sglang"),
+    "transfer_kernel_impl": ("kv-cache", "sglang"), "transfer_page_head_kernel_impl": ("kv-cache", "sglang"),
+    "fused_downcast_kernel": ("quantize", "sglang"), "per_tensor_absmax_kernel": ("reduction", "sglang"),
 }  # fmt: skip
 _TRTLLM = re.compile(r"(bmm|gemm|batchedGemm)_([A-Z]\w*?)_([A-Z]\w*?)_Fp32_")
 _TRTLLM_TILE = re.compile(r"_t(\d+x\d+x\d+)(?:u\d+)?_")
@@ -56,6 +62,15 @@ _TRTLLM_ARCH = re.compile(r"_sm(\d+)[af]?(?:_|$)")
 _TRTLLM_TYPE = re.compile(r"(?:Mx)?(E4m3|E2m1|E5m2|Bfloat16|Fp16|Int4|Int8|E3m2)")
 _TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat16": "bf16", "Fp16": "fp16",
                  "Int4": "int4", "Int8": "int8", "E3m2": "fp6"}  # fmt: skip
+# Families of plain names: kind and owner by how they begin.
+_FAMILIES = (
+    ("per_token_group_quant", "quantize", "sglang"), ("per_token_quant", "quantize", "sglang"),
+    ("per_tensor_quant", "quantize", "sglang"), ("moe_align_block_size", "moe", "sglang"), ("moe_sum_reduce", "moe", "sglang"),
+    ("moe_fused_gate", "moe", "sglang"), ("topkGating", "moe", "sglang"), ("moe_wna16_gemm", "moe", "vllm"),
+    ("mul_mat_q", "gemm", None), ("mul_mat_vec_q", "gemv", None), ("moe_vec_q", "moe", "vllm"), ("moe_q", "moe", "vllm"),
+    ("dequantize_block_", "quantize", None), ("gemm_4bit_", "gemm", "bitsandbytes"),
+)  # fmt: skip
+_PLAIN_FAMILIES = re.compile("(" + "|".join(start for start, _, _ in _FAMILIES) + ")")
 _BITSANDBYTES = re.compile(r"k(?:Deq|Q|Opt|Precond|gemm|Int8|dequant|spmm|Percentile|Estimate|Histogram)\w*")
 _SKINNY = re.compile(r"wvSplitK|wv_splitk")
 _STARTS = ("wvSplitK", "wv_splitk", "paged_attention_")
@@ -72,7 +87,12 @@ def matches(name: Name) -> bool:
     base = name.base
     if base.startswith(("bmm_", "gemm_", "batchedGemm_")) and _TRTLLM.match(base):
         return True
-    return base in _PLAIN or base.startswith(_STARTS) or (base[:1] == "k" and bool(_BITSANDBYTES.match(base)))
+    return (
+        base in _PLAIN
+        or base.startswith(_STARTS)
+        or bool(_PLAIN_FAMILIES.match(base))
+        or (base[:1] == "k" and bool(_BITSANDBYTES.match(base)))
+    )
 
 
 def decoded(name: Name) -> Kernel | None:
@@ -89,7 +109,7 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, "gemm", "vllm", dtype=type_of(name.tail[:200], integers=False))
     if not name.root and _BITSANDBYTES.match(base):
         return _bitsandbytes(name)
-    plain = _PLAIN.get(base) if not name.root else None
+    plain = _plain(base) if not name.root else None
     kind = plain[0] if plain else _NAMED.get(base) or _by_namespace(name) or kind_of(name.words)
     if kind is None:
         return None
@@ -103,12 +123,23 @@ def decoded(name: Name) -> Kernel | None:
     )
 
 
+def _plain(base: str) -> tuple[str, str | None] | None:
+    """Kind and owner of a kernel without a namespace, by its name or how it begins."""
+    if base in _PLAIN:
+        return _PLAIN[base]
+    family = _PLAIN_FAMILIES.match(base)
+    if family is None:
+        return None
+    return next((kind, owner) for start, kind, owner in _FAMILIES if start == family[1])
+
+
 def _by_namespace(name: Name) -> str | None:
     """Namespaces tell what their kernels are for."""
     for space, kind in (
         ("::moe::", "moe"), ("moe::", "moe"), ("cutlass_kernels::", "moe"), ("::norm::", "norm"), ("::mmha::", "attention"),
         ("OnlineSoftmax", "softmax"),
-        ("::sampling::", "random"), ("::mla::", "attention"), ("::gptq::", "gemm"), ("::fused_moe", "moe"),
+        ("::sampling::", "random"), ("::mla::", "attention"), ("::gptq::reconstruct", "quantize"),
+        ("::gptq::shuffle", "transpose-layout"), ("::gptq::", "gemm"), ("::fused_moe", "moe"),
         ("::quantization::", "quantize"),
         ("::weight_only::", "gemv"),
     ):  # fmt: skip
@@ -122,23 +153,35 @@ def _by_namespace(name: Name) -> str | None:
 def _dtype(name: Name, kind: str) -> str | None:
     """Of a quantisation source and target; else the first number type. vLLM's ``uint16_t`` is fp16."""
     head = name.tail[:400]
+    if name.root == "vllm":
+        head = head.replace("unsigned short", "half")
     if kind == "quantize":
-        types = [t for a in name.arguments[:3] if (t := type_of(a)) and not t.startswith(("int32", "int64", "bool"))]
-        small = [t for t in types[1:] if t.startswith(("fp8", "int8", "fp4"))]
-        return cast(types[0], small[0]) if small else None
-    if kind in ("other", "moe", "sort-scan", "index"):
+        return _quantised(name)
+    if kind in ("other", "sort-scan", "index") or (kind == "moe" and "gemm" not in name.base):
         return None
-    dtype = type_of(head, integers=False)
-    if dtype is None and name.root == "vllm" and "unsigned short" in head:
-        return "fp16"
-    return dtype
+    if name.base == "convert_fp8_kernel":
+        return None  # to or from one byte, of a type that a number says
+    return type_of(head, integers=False)
+
+
+def _quantised(name: Name) -> str | None:
+    """``from->to``. Names state the target where the template does not."""
+    types = [t for a in name.arguments[:3] if (t := type_of(a)) and not t.startswith(("int32", "int64", "bool"))]
+    small = [t for t in types[1:] if t.startswith(("fp8", "int8", "fp4"))]
+    if small or not types or types[0] not in ("fp32", "fp16", "bf16") or "dequant" in name.words:
+        return cast(types[0], small[0]) if small else None
+    words = name.words
+    stated = "fp4" if "to_fp4" in words else "int8" if "_int8_" in words else None
+    return cast(types[0], stated)
 
 
 def _tensor_cores(name: Name, kind: str) -> bool | None:
     """Prefill kernels use them; decode kernels of one query a head read the cache on CUDA cores."""
     base = name.base
-    if "mfma" in base:
+    if "mfma" in base or base.startswith(("gemm_4bit_sm", "moe_wna16_gemm")):
         return True
+    if base == "gemm_4bit_simt":
+        return False
     if kind != "attention" or "educe" in base or "erge" in base:
         return None
     if name.root == "flashinfer":

@@ -37,7 +37,8 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("conv-aux", "im2col im2_col col2_im im_2_col im2d2col col2im col_2_im vol2col vol2im im2col4d filter_transform"),
     ("conv", "conv conv1d conv2d conv3d convolution convolve deconv winograd wgrad dgrad fprop depthwise igemm"
      " conv1x1u convolution2d"),
-    ("gemm-aux", "gemm_starts gemm_pre_compute gemm_args gemm_data gemm_ptrs gemm_arrays split_k_reduce splitk_reduce splitkreduce reduce_split_k reduce_splitk post_gsu"),
+    ("gemm-aux", "gemm_starts gemm_pre_compute gemm_args gemm_data gemm_ptrs gemm_arrays split_k_reduce splitk_reduce"
+     " splitkreduce reduce_split_k reduce_splitk post_gsu"),
     ("gemv", "mul_mat_vec gemv gemv2t gemv2n gemvx gemvt gemvn gemvnsp matvec dot_product"),
     ("gemm", "gemm gemms matmul matmuls mm bmm addmm syrk symm trmm wvsplitk lora_shrink lora_expand sgmv_shrink"
      " sgmv_expand bgmv_shrink bgmv_expand sgmv bgmv segment_gemm hgemm sgemm dgemm mul_mat mul_mat_q"),
@@ -63,8 +64,8 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " onesweep exclusive_sum logcumsumexp"),
     ("index", "gather scatter index indices indexing take put masked_select masked_scatter segment_csr index_select"
      " index_put lookup embedding_lookup"),
-    ("transpose-layout", "repack swizzle unswizzle transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc nhwc2nchw"
-     " layout_transform"),
+    ("transpose-layout", "repack swizzle unswizzle transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc"
+     " nhwc2nchw layout_transform"),
     ("cast-copy", "copy copies cast cat concat concatenate split pad padding unpad memcpy convert conversion pack unpack"
      " contiguous flip roll slice repeat reflection_pad replication_pad"),
     ("fft", "fft ifft rfft irfft stft fft2d fft1d"),
