@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from .columns import ChunkColumns, NeedsTextError, chunk_columns
 from .decoding import DECODE_ERRORS, end_by
-from .framing import EVENT_START, Chunk
+from .framing import EVENT_START, Chunk, last_boundary
 from .mending import mended_backslashes, silent_backslash
 from .records import event_decoder, text_event_decoder
 from .repair import Damage, mend_chunk
+from .usual import usual_decoder
 
 __all__ = ["DecodedChunk", "decode_chunk"]
 
+# Between 64 and 512 KiB the speed differs by less than 3 %; where an event is not of the usual form, so much is read in general
+# records. An event boundary is looked for in the last bytes of a piece first.
+_PIECE_BYTES = 512 << 10
+_PIECE_WINDOW = 2 << 10
 # What may follow the array of events: another key of the header, the end of the document, the end of the text.
 _AFTER_EVENTS = re.compile(rb'[\s\0]*(?:[\s\0,]*(?:"|\]?\Z)|\}|[\[{])')
 
@@ -83,6 +90,53 @@ def _windows(chunk: Chunk, text: bool) -> tuple[tuple[list[Any], int | None] | N
 
 def _sound(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
     """(events, end of the array within the data) of a sound chunk, else None."""
+    return _by_pieces(wrapped, text) or _whole(wrapped, text)
+
+
+def _by_pieces(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
+    """The same read in short pieces; None also where a piece ends within an event's arguments."""
+    events: list[Any] = []
+    end = None
+    for begin, piece in _pieces(wrapped):
+        decoded = _piece_events(piece, text)
+        if isinstance(decoded, Exception):
+            close = end_by(decoded, piece, b"]") if begin + len(piece) > len(wrapped) else None
+            if close is None or not _AFTER_EVENTS.match(wrapped, begin + close - 1):
+                return None
+            decoded, end = _piece_events(piece[:close], text), begin + close - 2
+            if isinstance(decoded, Exception):
+                return None
+        events += decoded
+    return events, end
+
+
+def _pieces(wrapped: bytes) -> Iterator[tuple[int, bytes]]:
+    """A list of events as shorter lists, with the offset of what is in each: a processor's nearest memory holds one."""
+    begin, view = 1, memoryview(wrapped)
+    while True:
+        stop = begin + _PIECE_BYTES
+        cut = None if stop >= len(view) else last_boundary(view[begin:stop], window=_PIECE_WINDOW)
+        if cut is None:
+            yield begin, b"".join((b"[", view[begin:]))
+            return
+        yield begin, b"".join((b"[", view[begin : begin + cut[0]], b"]"))
+        begin += cut[1]
+
+
+def _piece_events(piece: bytes, text: bool) -> list[Any] | Exception:
+    """The events of a piece; in general records when one of them is not of the usual form."""
+    try:
+        try:
+            return usual_decoder(text).decode(piece)
+        except msgspec.ValidationError:
+            general: Any = text_event_decoder if text else event_decoder
+            return general.decode(piece)
+    except DECODE_ERRORS as why:
+        return why
+
+
+def _whole(wrapped: bytes, text: bool) -> tuple[list[Any], int | None] | None:
+    """A sound chunk read at once."""
     decoder: Any = text_event_decoder if text else event_decoder
     try:
         return decoder.decode(wrapped), None

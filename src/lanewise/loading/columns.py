@@ -7,10 +7,12 @@ processes; `Assembly` gives them the trace's numbers.
 from __future__ import annotations
 
 import re
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import compress, count
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTH
 
 from .exact import exact_ns
 from .records import EXACT_FLOAT_US, NOTHING, Args, Event, TextEvent
+from .usual import LAUNCH_ARROWS, kinds
 from .values import LARGEST_STREAM, MISSING, MOST_DEVICES, floats, integers, ratios, small, triples, within
 
 __all__ = ["ChunkColumns", "Numbering", "chunk_columns"]
@@ -32,7 +35,7 @@ _LONGEST_US = 366 * 86400 * 1e6
 _LANE_NUMBER = re.compile(r"-?[0-9]{1,19}\Z")
 
 
-_LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async"})
+_NAME, _PID, _TID, _TS, _DUR = map(attrgetter, ("name", "pid", "tid", "ts", "dur"))
 
 
 class Numbering:
@@ -43,8 +46,7 @@ class Numbering:
 
     def codes(self, values: Iterable[Any], dtype: Any = np.int32) -> Array:
         """The numbers of the values."""
-        ids = self._ids
-        return np.array([ids[v] for v in values], dtype=dtype)
+        return np.array(list(map(self._ids.__getitem__, values)), dtype=dtype)
 
     def values(self) -> list[Any]:
         """All values, in the order of their numbers."""
@@ -77,11 +79,11 @@ class NeedsTextError(Exception):
     """These timestamps do not fit a double: decode the chunk again with their text."""
 
 
-def _times(events: Sequence[Event | TextEvent], text: bool) -> Array:
+def _times(events: Sequence[Any], text: bool) -> Array:
     """Timestamps in float64 microseconds checked to be exact, or int64 ns from text; NaN / minimum where there is none."""
     if text:
-        return exact_ns([e.ts for e in events])
-    us = np.array([e.ts for e in events], dtype=np.float64)  # None becomes NaN
+        return exact_ns(list(map(_TS, events)))
+    us = np.array(list(map(_TS, events)), dtype=np.float64)  # None becomes NaN
     finite = us[np.isfinite(us)]
     if finite.size and np.abs(finite).max() >= EXACT_FLOAT_US:
         raise NeedsTextError
@@ -112,53 +114,97 @@ def _lane_part(value: Any) -> Any:
     return value
 
 
-def chunk_columns(events: Sequence[Event | TextEvent], *, text: bool) -> ChunkColumns:
+def chunk_columns(events: Sequence[Any], *, text: bool) -> ChunkColumns:
     """Sort the events of a chunk by kind and take their fields as columns.
+
+    Args:
+        events: records of `records` or of `usual`, in any mixture.
+        text: whether their timestamps are text.
 
     Raises:
         NeedsTextError: the timestamps need `text`.
     """
     out = ChunkColumns()
     numbers = Numbers()
-    phases = [e.ph for e in events]
-    if phases.count("X") == len(phases):
-        spans: Sequence[Any] = events
-    else:
-        spans = [e for e, ph in zip(events, phases, strict=True) if ph == "X"]
-        # Arrows from calls to GPU ops say what correlation ids say too; they are a third of all entries.
-        others = [e for e, ph in zip(events, phases, strict=True) if ph != "X" and e.cat not in _LAUNCH_ARROWS]
-        _other_phases(others, numbers, out, text)
+    spans, categories, others = _sorted(events)
+    _other_phases(others, numbers, out, text)
     if spans:
-        _spans(spans, numbers, out, text)
+        _spans(spans, categories, numbers, out, text)
     out.strings = numbers.strings.values()
     out.inputs = numbers.inputs.values()
     out.lanes = [_lane_key(*key) for key in numbers.lanes.values()]
     return out
 
 
+@dataclass(slots=True)
+class _Categories:
+    """Categories of some spans: as in the file, and the number of each span's."""
+
+    spellings: list[str | None]
+    codes: Array
+
+
+def _sorted(events: Sequence[Any]) -> tuple[Sequence[Any], _Categories, list[Any]]:
+    """Spans, their categories, and what else is kept."""
+    known = list(kinds().items())
+    places = {record: place for place, (record, _) in enumerate(known)}
+    general = len(known)
+    places[Event] = places[TextEvent] = general
+    place = np.fromiter(map(places.__getitem__, map(type, events)), dtype=np.int32, count=len(events))
+    spellings: list[str | None] = [kind.category for _, kind in known]
+    is_span = np.array([*(kind.span for _, kind in known), False])[place]
+    is_other = np.array([*(kind.kept and not kind.span for _, kind in known), False])[place]
+    rows = np.flatnonzero(place == general).tolist()
+    if rows:
+        numbering: dict[str | None, int] = {}
+        for row in rows:
+            e = events[row]
+            if e.ph == "X":
+                category = e.cat if e.cat is not None else _legacy_category(e)
+                is_span[row] = True
+                place[row] = general + numbering.setdefault(category, len(numbering))
+            else:
+                is_other[row] = e.cat not in LAUNCH_ARROWS
+        spellings += numbering
+    if is_span.all():
+        return events, _Categories(spellings, place), []
+    spans = list(compress(events, is_span.tolist()))
+    others = [events[row] for row in np.flatnonzero(is_other).tolist()]
+    return spans, _Categories(spellings, place[is_span]), others
+
+
 def _lane_codes(spans: Sequence[Any], lanes: Numbering) -> Array:
     """Numbers of the lanes of some events: processes and threads by themselves first, which makes no tuple an event."""
-    pids, tids = Numbering(), Numbering()
-    pid, tid = pids.codes([e.pid for e in spans]), tids.codes([e.tid for e in spans])
-    width = len(tids.values())
-    pairs, place = np.unique(pid.astype(np.int64) * width + tid, return_inverse=True)
-    processes, threads = pids.values(), tids.values()
+    pid, processes = _by_first_sight(list(map(_PID, spans)))
+    tid, threads = _by_first_sight(list(map(_TID, spans)))
+    width = len(threads)
+    pairs, place = np.unique(pid * width + tid, return_inverse=True)
     return lanes.codes([(processes[p // width], threads[p % width]) for p in pairs.tolist()])[place]
 
 
-def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool) -> None:
+def _by_first_sight(values: list[Any]) -> tuple[Array, list[Any]]:
+    """int64 (n,): numbers of the values in order of first sight; and the values."""
+    try:
+        ids = np.frombuffer(array("q", values), dtype=np.int64)
+    except (TypeError, OverflowError):
+        numbering = Numbering()
+        return numbering.codes(values, np.int64), numbering.values()
+    codes = np.full(len(ids), -1, dtype=np.int64)
+    seen: list[Any] = []
+    row = 0
+    while codes[row] < 0:  # a chunk has a few processes and threads
+        codes[ids == ids[row]] = len(seen)
+        seen.append(values[row])
+        row = int(codes.argmin())
+    return codes, seen
+
+
+def _spans(spans: Sequence[Any], categories: _Categories, numbers: Numbers, out: ChunkColumns, text: bool) -> None:
     ts = _times(spans, text)
-    dur = floats([e.dur for e in spans])
-    names = numbers.strings.codes([e.name or "" for e in spans])
+    dur = floats(list(map(_DUR, spans)))
+    names = numbers.strings.codes(_names(spans))
     lane = _lane_codes(spans, numbers.lanes)
-    cats_seen = Numbering()
-    raw_cats = cats_seen.codes([e.cat if e.cat is not None else _legacy_category(e) for e in spans])
-    _count_exporter(spans, cats_seen, out)
-    kinds = [canonical_category(c) for c in cats_seen.values()]
-    category = np.array([CATEGORY_CODES[k] for k in kinds], dtype=np.int16)[raw_cats]
-    for i, (raw, kind) in enumerate(zip(cats_seen.values(), kinds, strict=True)):
-        if kind == OTHER_CATEGORY:
-            out.unknown_categories[str(raw)] = int((raw_cats == i).sum())
+    category = _category_codes(spans, categories, out)
 
     no_duration = np.isnan(dur)
     bad = (ts == NO_TIME) | (dur < 0) | (dur > _LONGEST_US)
@@ -169,7 +215,7 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
     out.tables["events"] = {
         "ts": ts[keep],
         "dur": np.rint(np.nan_to_num(dur[keep], nan=0.0) * 1000.0).astype(np.int64),
-        "category": category[keep].astype(np.int8),
+        "category": category[keep],
         "name": names[keep],
         "lane": lane[keep],
     }
@@ -179,14 +225,26 @@ def _spans(spans: Sequence[Any], numbers: Numbers, out: ChunkColumns, text: bool
     _typed_tables(spans, category, numbers, out)
 
 
-def _count_exporter(spans: Sequence[Any], categories: Numbering, out: ChunkColumns) -> None:
-    """Count the events that only older exporters write so."""
-    seen = categories.values()
-    if not OLD_SPELLINGS.isdisjoint(seen):
-        out.counts["old spelling"] = sum(e.cat in OLD_SPELLINGS for e in spans)
+def _names(spans: Sequence[Any]) -> list[str]:
+    names = list(map(_NAME, spans))
+    return names if all(names) else [name or "" for name in names]
+
+
+def _category_codes(spans: Sequence[Any], categories: _Categories, out: ChunkColumns) -> Array:
+    """int8 (spans,): codes of their categories; counts those that only some exporters write."""
+    spellings, codes = categories.spellings, categories.codes
+    names = [canonical_category(s) for s in spellings]
+    counts = np.bincount(codes, minlength=len(spellings)).tolist()
+    old = sum(n for n, spelling in zip(counts, spellings, strict=True) if spelling in OLD_SPELLINGS)
+    if old:
+        out.counts["old spelling"] = old
+    for n, spelling, name in zip(counts, spellings, names, strict=True):
+        if n and name == OTHER_CATEGORY:
+            out.unknown_categories[str(spelling)] = n
     without = sum(e.cat is None and _legacy_category(e) is not None for e in spans) if spans[0].cat is None else 0
     if without:
         out.counts["no category"] = without
+    return np.array([CATEGORY_CODES[name] for name in names], dtype=np.int8)[codes]
 
 
 def _legacy_category(event: Any) -> str | None:
@@ -201,9 +259,9 @@ def _legacy_category(event: Any) -> str | None:
 
 def _typed_tables(spans: Sequence[Any], category: Array, numbers: Numbers, out: ChunkColumns) -> None:
     """The tables that hold the arguments of one group of categories each."""
-    for table, columns in _TABLES.items():
-        codes = [CATEGORY_CODES[c] for c in CATEGORIES if CATEGORIES[c].table == table]
-        rows = np.flatnonzero(np.isin(category, codes))
+    table_of = np.array([_TABLE_PLACES.get(CATEGORIES[c].table, -1) for c in CATEGORIES], dtype=np.int8)[category]
+    for place, (table, columns) in enumerate(_TABLES.items()):
+        rows = np.flatnonzero(table_of == place)
         if not len(rows):
             continue
         args = [spans[i].args or _NO_ARGS for i in rows.tolist()]
@@ -307,6 +365,9 @@ _TABLES: dict[str, Callable[[list[Args], Numbers], dict[str, Array]]] = {
     "python_frames": _python_columns,
     "syncs": _sync_columns,
 }
+
+
+_TABLE_PLACES = {table: place for place, table in enumerate(_TABLES)}
 
 
 def _collectives(rows: Array, args: list[Args], strings: Numbering, out: ChunkColumns) -> None:

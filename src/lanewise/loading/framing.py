@@ -59,21 +59,23 @@ class Chunk:
         return self.wrapped[1:-1]
 
 
-def last_boundary(buffer: bytes, begin: int = 0) -> tuple[int, int] | None:
-    """(end of the last event that is followed by another, start of that other) from `begin` on, or None.
+def last_boundary(buffer: bytes | memoryview, *, window: int = _BOUNDARY_WINDOW) -> tuple[int, int] | None:
+    """(end of the last event that is followed by another, start of that other), or None.
+
+    Looked for in the last bytes first, `window` of them.
 
     Events that begin with a key that is not of the format are only recognised where there are no others.
     """
     for pattern in (EVENT_START, _OBJECT_START):
-        window = _BOUNDARY_WINDOW
+        size = window
         while True:
-            start = max(begin, len(buffer) - window)
+            start = max(0, len(buffer) - size)
             found = deque(pattern.finditer(buffer, start), maxlen=1)
             if found:
                 return found[0].start() + 1, found[0].end()
-            if start == begin:
+            if start == 0:
                 break
-            window *= 8
+            size *= 8
     return None
 
 

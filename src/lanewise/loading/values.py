@@ -55,6 +55,15 @@ def _float(value: Any) -> float:
 
 def triples(values: list[Any]) -> Array:
     """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
+    places: dict[Any, int] = {}
+    try:  # there are few distinct ones
+        codes = [places.setdefault(v, len(places)) for v in values]
+    except TypeError:  # lists
+        return _triples(values)
+    return _triples(list(places))[codes]
+
+
+def _triples(values: list[Any]) -> Array:
     try:
         array = np.array(values, dtype=np.int64)
         if array.shape == (len(values), 3) and (np.abs(array) < 2**31).all():
@@ -63,7 +72,7 @@ def triples(values: list[Any]) -> Array:
         pass
     out = np.full((len(values), 3), MISSING, dtype=np.int32)
     for i, value in enumerate(values):
-        if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
+        if isinstance(value, list | tuple) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
             out[i] = value
     return out
 
