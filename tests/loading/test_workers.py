@@ -68,7 +68,7 @@ def test_no_interpreter_to_start(text: bytes, monkeypatch: pytest.MonkeyPatch) -
 
 def test_closing_leaves_no_process() -> None:
     workers = Workers(2)
-    processes = list(workers._processes)
+    processes = workers.processes
     chunk = Chunk(b'[{"ph": "X", "name": "a", "ts": 1, "dur": 1}]', 0, True)
     job = workers.offer(chunk, False)
     assert job is not None
@@ -82,7 +82,7 @@ def test_an_error_while_reading_stops_them(text: bytes, monkeypatch: pytest.Monk
     original = Workers.close
 
     def close(self: Workers) -> None:
-        started.extend(self._processes)
+        started.extend(self.processes)
         original(self)
 
     monkeypatch.setattr(Workers, "close", close)

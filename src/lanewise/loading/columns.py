@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count
-from operator import attrgetter
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -20,46 +17,23 @@ import numpy.typing as npt
 
 from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTHER_CATEGORY, canonical_category
 
+from .arguments import TABLES, Collectives, Table
 from .exact import exact_ns
-from .records import EXACT_FLOAT_US, NOTHING, Args, Event, TextEvent
-from .usual import LAUNCH_ARROWS, kinds
-from .values import LARGEST_STREAM, MISSING, MOST_DEVICES, floats, integers, ratios, small, triples, within
+from .numbering import Numbering, Numbers, Parts
+from .records import EXACT_FLOAT_US, Args
+from .values import MISSING, Floats, integers
 
-__all__ = ["ChunkColumns", "Numbering", "chunk_columns"]
+__all__ = ["NO_TIME", "ChunkColumns", "Columns", "NeedsTextError"]
 
 Array = npt.NDArray[Any]
+NO_TIME = np.iinfo(np.int64).min
 _NO_ARGS = Args()
 # A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
 # that sums of durations fit into int64.
 _LONGEST_US = 366 * 86400 * 1e6
 _LANE_NUMBER = re.compile(r"-?[0-9]{1,19}\Z")
-
-
-_NAME, _PID, _TID, _TS, _DUR = map(attrgetter, ("name", "pid", "tid", "ts", "dur"))
-
-
-class Numbering:
-    """Gives each distinct value a number, in order of first sight."""
-
-    def __init__(self) -> None:
-        self._ids: defaultdict[Any, int] = defaultdict(count().__next__)
-
-    def codes(self, values: Iterable[Any], dtype: Any = np.int32) -> Array:
-        """The numbers of the values."""
-        return np.array(list(map(self._ids.__getitem__, values)), dtype=dtype)
-
-    def values(self) -> list[Any]:
-        """All values, in the order of their numbers."""
-        return list(self._ids)
-
-
-@dataclass(slots=True)
-class Numbers:
-    """The three numberings of a chunk."""
-
-    strings: Numbering = field(default_factory=Numbering)
-    lanes: Numbering = field(default_factory=Numbering)
-    inputs: Numbering = field(default_factory=Numbering)
+# Arrows from calls to GPU ops say what correlation ids say too; they are a third of all entries, and not kept.
+_LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async"})
 
 
 @dataclass(slots=True)
@@ -79,25 +53,34 @@ class NeedsTextError(Exception):
     """These timestamps do not fit a double: decode the chunk again with their text."""
 
 
-def _times(events: Sequence[Any], text: bool) -> Array:
-    """Timestamps in float64 microseconds checked to be exact, or int64 ns from text; NaN / minimum where there is none."""
-    if text:
-        return exact_ns(list(map(_TS, events)))
-    us = np.array(list(map(_TS, events)), dtype=np.float64)  # None becomes NaN
-    finite = us[np.isfinite(us)]
-    if finite.size and np.abs(finite).max() >= EXACT_FLOAT_US:
-        raise NeedsTextError
-    return _to_ns(us)
+class _Times:
+    """Growing timestamps."""
 
+    def __init__(self, text: bool) -> None:
+        self._texts: list[bytes] | None = [] if text else None
+        self._numbers = Floats()
 
-NO_TIME = np.iinfo(np.int64).min
+    def add(self, values: list[Any]) -> None:
+        """Take in some more: numbers of microseconds or None; or their texts, empty for None."""
+        if self._texts is None:
+            self._numbers.add(values)
+        else:
+            self._texts += map(bytes, values)
 
-
-def _to_ns(us: Array) -> Array:
-    known = np.isfinite(us)
-    out = np.full(len(us), NO_TIME, dtype=np.int64)
-    out[known] = np.rint(us[known] * 1000.0).astype(np.int64)
-    return out
+    @property
+    def column(self) -> Array:
+        """int64 (n,): ns; NO_TIME where there is none. Raises NeedsTextError for numbers that are not exact."""
+        if self._texts is not None:
+            return exact_ns(self._texts)
+        us = self._numbers.column
+        known = np.isfinite(us)
+        if not known.all():
+            us = us[known]
+        if us.size and np.abs(us).max() >= EXACT_FLOAT_US:
+            raise NeedsTextError
+        out = np.full(len(known), NO_TIME, dtype=np.int64)
+        out[known] = np.rint(us * 1000.0).astype(np.int64)
+        return out
 
 
 def _lane_key(pid: Any, tid: Any) -> tuple[Any, Any]:
@@ -114,137 +97,220 @@ def _lane_part(value: Any) -> Any:
     return value
 
 
-def chunk_columns(events: Sequence[Any], *, text: bool) -> ChunkColumns:
-    """Sort the events of a chunk by kind and take their fields as columns.
+class Columns:
+    """Takes in the events of one chunk, some at a time, while they are fresh in the processor's memory.
 
     Args:
-        events: records of `records` or of `usual`, in any mixture.
         text: whether their timestamps are text.
-
-    Raises:
-        NeedsTextError: the timestamps need `text`.
     """
-    out = ChunkColumns()
-    numbers = Numbers()
-    spans, categories, others = _sorted(events)
-    _other_phases(others, numbers, out, text)
-    if spans:
-        _spans(spans, categories, numbers, out, text)
-    out.strings = numbers.strings.values()
-    out.inputs = numbers.inputs.values()
-    out.lanes = [_lane_key(*key) for key in numbers.lanes.values()]
-    return out
 
+    def __init__(self, *, text: bool) -> None:
+        self._text = text
+        self._numbers = Numbers()
+        # Categories as in the file, and the number of the table that each goes to; -1 for none.
+        self._categories = Numbering()
+        self._table_of: list[int] = []
+        self._n = 0
+        self._ts, self._dur, self._pid, self._tid = _Times(text), Floats(), Parts(), Parts()
+        self._names = array("i")
+        self._category_parts: list[Array] = []
+        self._tables: dict[str, Table] = {}
+        self._rows: dict[str, list[Array]] = {}
+        self._collectives: dict[str, Collectives] = {"gpu_ops": Collectives(), "cpu_ops": Collectives()}
+        self._others: list[Any] = []
+        self._out = ChunkColumns()
 
-@dataclass(slots=True)
-class _Categories:
-    """Categories of some spans: as in the file, and the number of each span's."""
+    def add(self, events: list[Any]) -> None:
+        """Take in some more."""
+        spans = [e for e in events if e.ph == "X"]
+        if len(spans) != len(events):
+            self._others += [e for e in events if e.ph != "X" and e.cat not in _LAUNCH_ARROWS]
+        if not spans:
+            return
+        self._ts.add([e.ts for e in spans])
+        self._dur.add([e.dur for e in spans])
+        self._pid.add([e.pid for e in spans])
+        self._tid.add([e.tid for e in spans])
+        names = [e.name for e in spans]
+        self._names.fromlist(self._numbers.strings.numbers(names if all(names) else [name or "" for name in names]))
+        category = self._category(spans)
+        self._category_parts.append(category)
+        table_of = np.array(self._table_of, dtype=np.int8)[category]
+        for number, table in enumerate(TABLES):
+            rows = np.flatnonzero(table_of == number)
+            if len(rows):
+                self._add_args(table, rows, [spans[i].args or _NO_ARGS for i in rows.tolist()])
+        self._n += len(spans)
 
-    spellings: list[str | None]
-    codes: Array
+    def _category(self, spans: list[Any]) -> Array:
+        """int32 (spans,): numbers of their categories."""
+        seen = self._categories
+        codes = seen.codes([e.cat for e in spans])
+        if None in seen:
+            legacy = [_legacy_category(e) if e.cat is None else None for e in spans]
+            found = len(spans) - legacy.count(None)
+            if found:
+                self._out.counts["no category"] = self._out.counts.get("no category", 0) + found
+            codes = seen.codes([e.cat or other for e, other in zip(spans, legacy, strict=True)])
+        for category in seen.values()[len(self._table_of) :]:
+            table = CATEGORIES[canonical_category(category)].table
+            self._table_of.append(list(TABLES).index(table) if table else -1)
+        return codes
 
+    def _add_args(self, table: str, rows: Array, args: list[Any]) -> None:
+        columns = self._tables.get(table)
+        if columns is None:
+            columns = self._tables[table] = TABLES[table](self._numbers)
+        columns.add(args)
+        rows = rows + self._n
+        self._rows.setdefault(table, []).append(rows)
+        if table in self._collectives:
+            self._collectives[table].add(rows.tolist(), args)
 
-def _sorted(events: Sequence[Any]) -> tuple[Sequence[Any], _Categories, list[Any]]:
-    """Spans, their categories, and what else is kept."""
-    known = list(kinds().items())
-    places = {record: place for place, (record, _) in enumerate(known)}
-    general = len(known)
-    places[Event] = places[TextEvent] = general
-    place = np.fromiter(map(places.__getitem__, map(type, events)), dtype=np.int32, count=len(events))
-    spellings: list[str | None] = [kind.category for _, kind in known]
-    is_span = np.array([*(kind.span for _, kind in known), False])[place]
-    is_other = np.array([*(kind.kept and not kind.span for _, kind in known), False])[place]
-    rows = np.flatnonzero(place == general).tolist()
-    if rows:
-        numbering: dict[str | None, int] = {}
-        for row in rows:
-            e = events[row]
-            if e.ph == "X":
-                category = e.cat if e.cat is not None else _legacy_category(e)
-                is_span[row] = True
-                place[row] = general + numbering.setdefault(category, len(numbering))
+    def finished(self) -> ChunkColumns:
+        """All columns.
+
+        Raises:
+            NeedsTextError: the timestamps need `text`.
+        """
+        out = self._out
+        self._finish_others()
+        if self._n:
+            self._finish_spans()
+        out.strings = self._numbers.strings.values()
+        out.inputs = self._kept_inputs()
+        out.lanes = [_lane_key(*key) for key in self._numbers.lanes.values()]
+        return out
+
+    def _finish_spans(self) -> None:
+        out, ts, dur = self._out, self._ts.column, self._dur.column
+        category, lane = self._category_codes(), self._lane_codes()
+        no_duration = np.isnan(dur)
+        bad = (ts == NO_TIME) | (dur < 0) | (dur > _LONGEST_US)
+        own = category == CATEGORY_CODES["Trace"]
+        out.counts["skipped"] = out.counts.get("skipped", 0) + int((bad & ~own).sum())
+        out.counts["no_duration"] = int((no_duration & ~bad & ~own).sum())
+        keep = ~(bad | own)
+        out.tables["events"] = {
+            "ts": ts[keep],
+            "dur": np.rint(np.nan_to_num(dur[keep], nan=0.0) * 1000.0).astype(np.int64),
+            "category": category[keep],
+            "name": np.frombuffer(self._names, dtype=np.int32)[keep],
+            "lane": lane[keep],
+        }
+        place = None if keep.all() else np.cumsum(keep) - 1
+        for table in TABLES:
+            if table in self._tables:
+                columns = {"event": np.concatenate(self._rows[table]), **self._tables[table].columns()}
+                self._finish_table(table, columns, keep, place)
+            if table in self._collectives:
+                self._finish_table("collectives", self._collectives[table].columns(self._numbers.strings), keep, place)
+
+    def _finish_table(self, table: str, columns: dict[str, Array], keep: Array, place: Array | None) -> None:
+        """Keep the rows of those events that are kept."""
+        if place is not None and columns:
+            rows = keep[columns["event"]]
+            columns = {k: place[v[rows]] if k == "event" else v[rows] for k, v in columns.items()}
+        if columns and len(columns["event"]):
+            old = self._out.tables.get(table)
+            if old is not None:  # collectives of both tables
+                columns = {k: np.concatenate([old[k], v]) for k, v in columns.items()}
+            self._out.tables[table] = columns
+
+    def _kept_inputs(self) -> list[tuple[bytes | None, ...]]:
+        """The inputs of the ops that were kept, numbered anew where some were left out."""
+        inputs, ops = self._numbers.inputs.values(), self._out.tables.get("cpu_ops")
+        kept = len(self._out.tables["events"]["ts"]) if self._n else 0
+        if not inputs or kept == self._n:
+            return inputs
+        if ops is None:
+            return []
+        codes = ops["inputs"]
+        used, first = np.unique(codes[codes >= 0], return_index=True)
+        used = used[np.argsort(first)]
+        place = np.full(len(inputs) + 1, MISSING, dtype=np.int32)
+        place[used] = np.arange(len(used))
+        ops["inputs"] = place[codes]  # MISSING takes the last place
+        return [inputs[i] for i in used.tolist()]
+
+    def _category_codes(self) -> Array:
+        """int8 (spans,): codes of their categories."""
+        codes, spellings, out = np.concatenate(self._category_parts), self._categories.values(), self._out
+        names = [canonical_category(s) for s in spellings]
+        counts = np.bincount(codes, minlength=len(names)).tolist()
+        old = sum(n for n, spelling in zip(counts, spellings, strict=True) if spelling in OLD_SPELLINGS)
+        if old:
+            out.counts["old spelling"] = old
+        for n, spelling, name in zip(counts, spellings, names, strict=True):
+            if n and name == OTHER_CATEGORY:
+                out.unknown_categories[str(spelling)] = n
+        return np.array([CATEGORY_CODES[name] for name in names], dtype=np.int8)[codes]
+
+    def _lane_codes(self) -> Array:
+        """Numbers of the lanes of the spans: processes and threads by themselves first, which makes no tuple an event."""
+        pid, processes = self._pid.numbered()
+        tid, threads = self._tid.numbered()
+        width = len(threads)
+        pairs = pid * width + tid
+        found = np.flatnonzero(np.bincount(pairs)) if width * len(processes) < len(pairs) else np.unique(pairs)
+        lanes = self._numbers.lanes.codes([(processes[p // width], threads[p % width]) for p in found.tolist()])
+        return lanes[np.searchsorted(found, pairs)]
+
+    def _finish_others(self) -> None:
+        """Metadata, flows and memory events; what else there is is only counted."""
+        flows, memory, out = [], [], self._out
+        for e in self._others:
+            if e.ph == "M":
+                args = e.args or _NO_ARGS
+                value = args.name if args.name is not None else args.labels
+                if value is not None:
+                    out.metadata.append((*_lane_key(e.pid, e.tid), e.name or "", value))
+            elif e.ph in ("s", "f", "t") and e.cat in ("fwdbwd", "cpu_to_cuda"):
+                flows.append(e)
+            elif e.name == "[memory]":
+                memory.append(e)
             else:
-                is_other[row] = e.cat not in LAUNCH_ARROWS
-        spellings += numbering
-    if is_span.all():
-        return events, _Categories(spellings, place), []
-    spans = list(compress(events, is_span.tolist()))
-    others = [events[row] for row in np.flatnonzero(is_other).tolist()]
-    return spans, _Categories(spellings, place[is_span]), others
+                out.counts[e.ph or "?"] = out.counts.get(e.ph or "?", 0) + 1
+        self._finish_flows(flows)
+        self._finish_memory(memory)
 
+    def _finish_flows(self, flows: list[Any]) -> None:
+        flows, ts = self._timed(flows)
+        if flows:
+            self._out.tables["flows"] = {
+                "ts": ts,
+                "lane": self._numbers.lanes.codes([(e.pid, e.tid) for e in flows]),
+                "id": integers([e.id for e in flows]),
+                "end": np.array([e.ph != "s" for e in flows], dtype=np.bool_),
+                "backward": np.array([e.cat == "fwdbwd" for e in flows], dtype=np.bool_),
+            }
 
-def _lane_codes(spans: Sequence[Any], lanes: Numbering) -> Array:
-    """Numbers of the lanes of some events: processes and threads by themselves first, which makes no tuple an event."""
-    pid, processes = _by_first_sight(list(map(_PID, spans)))
-    tid, threads = _by_first_sight(list(map(_TID, spans)))
-    width = len(threads)
-    pairs, place = np.unique(pid * width + tid, return_inverse=True)
-    return lanes.codes([(processes[p // width], threads[p % width]) for p in pairs.tolist()])[place]
+    def _finish_memory(self, memory: list[Any]) -> None:
+        memory, ts = self._timed(memory)
+        if memory:
+            args = [e.args or _NO_ARGS for e in memory]
+            self._out.tables["memory"] = {
+                "ts": ts,
+                "lane": self._numbers.lanes.codes([(e.pid, e.tid) for e in memory]),
+                "bytes": integers([a.memory_bytes for a in args]),
+                "address": integers([a.address for a in args]),
+                "device_type": integers([a.device_type for a in args]),
+                "device": integers([a.device_id for a in args]),
+                "total_allocated": integers([a.total_allocated for a in args]),
+                "total_reserved": integers([a.total_reserved for a in args]),
+            }
 
-
-def _by_first_sight(values: list[Any]) -> tuple[Array, list[Any]]:
-    """int64 (n,): numbers of the values in order of first sight; and the values."""
-    try:
-        ids = np.frombuffer(array("q", values), dtype=np.int64)
-    except (TypeError, OverflowError):
-        numbering = Numbering()
-        return numbering.codes(values, np.int64), numbering.values()
-    codes = np.full(len(ids), -1, dtype=np.int64)
-    seen: list[Any] = []
-    row = 0
-    while codes[row] < 0:  # a chunk has a few processes and threads
-        codes[ids == ids[row]] = len(seen)
-        seen.append(values[row])
-        row = int(codes.argmin())
-    return codes, seen
-
-
-def _spans(spans: Sequence[Any], categories: _Categories, numbers: Numbers, out: ChunkColumns, text: bool) -> None:
-    ts = _times(spans, text)
-    dur = floats(list(map(_DUR, spans)))
-    names = numbers.strings.codes(_names(spans))
-    lane = _lane_codes(spans, numbers.lanes)
-    category = _category_codes(spans, categories, out)
-
-    no_duration = np.isnan(dur)
-    bad = (ts == NO_TIME) | (dur < 0) | (dur > _LONGEST_US)
-    own = category == CATEGORY_CODES["Trace"]
-    out.counts["skipped"] = out.counts.get("skipped", 0) + int((bad & ~own).sum())
-    out.counts["no_duration"] = int((no_duration & ~bad & ~own).sum())
-    keep = np.flatnonzero(~(bad | own))
-    out.tables["events"] = {
-        "ts": ts[keep],
-        "dur": np.rint(np.nan_to_num(dur[keep], nan=0.0) * 1000.0).astype(np.int64),
-        "category": category[keep],
-        "name": names[keep],
-        "lane": lane[keep],
-    }
-    if len(keep) != len(spans):
-        spans = [spans[i] for i in keep.tolist()]
-        category = category[keep]
-    _typed_tables(spans, category, numbers, out)
-
-
-def _names(spans: Sequence[Any]) -> list[str]:
-    names = list(map(_NAME, spans))
-    return names if all(names) else [name or "" for name in names]
-
-
-def _category_codes(spans: Sequence[Any], categories: _Categories, out: ChunkColumns) -> Array:
-    """int8 (spans,): codes of their categories; counts those that only some exporters write."""
-    spellings, codes = categories.spellings, categories.codes
-    names = [canonical_category(s) for s in spellings]
-    counts = np.bincount(codes, minlength=len(spellings)).tolist()
-    old = sum(n for n, spelling in zip(counts, spellings, strict=True) if spelling in OLD_SPELLINGS)
-    if old:
-        out.counts["old spelling"] = old
-    for n, spelling, name in zip(counts, spellings, names, strict=True):
-        if n and name == OTHER_CATEGORY:
-            out.unknown_categories[str(spelling)] = n
-    without = sum(e.cat is None and _legacy_category(e) is not None for e in spans) if spans[0].cat is None else 0
-    if without:
-        out.counts["no category"] = without
-    return np.array([CATEGORY_CODES[name] for name in names], dtype=np.int8)[codes]
+    def _timed(self, events: list[Any]) -> tuple[list[Any], Array]:
+        """Those events that have a time, and their times."""
+        times = _Times(self._text)
+        times.add([e.ts for e in events])
+        ts = times.column
+        known = ts != NO_TIME
+        if known.all():
+            return events, ts
+        counts = self._out.counts
+        counts["skipped"] = counts.get("skipped", 0) + int((~known).sum())
+        return list(compress(events, known.tolist())), ts[known]
 
 
 def _legacy_category(event: Any) -> str | None:
@@ -255,187 +321,3 @@ def _legacy_category(event: Any) -> str | None:
         name = event.name or ""
         return "gpu_memcpy" if name.startswith("Memcpy") else "gpu_memset" if name.startswith("Memset") else "kernel"
     return None
-
-
-def _typed_tables(spans: Sequence[Any], category: Array, numbers: Numbers, out: ChunkColumns) -> None:
-    """The tables that hold the arguments of one group of categories each."""
-    table_of = np.array([_TABLE_PLACES.get(CATEGORIES[c].table, -1) for c in CATEGORIES], dtype=np.int8)[category]
-    for place, (table, columns) in enumerate(_TABLES.items()):
-        rows = np.flatnonzero(table_of == place)
-        if not len(rows):
-            continue
-        args = [spans[i].args or _NO_ARGS for i in rows.tolist()]
-        out.tables[table] = {"event": rows, **columns(args, numbers)}
-        if table in ("cpu_ops", "gpu_ops"):
-            _collectives(rows, args, numbers.strings, out)
-
-
-def _gpu_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
-    grid, block = triples([a.grid for a in args]), triples([a.block for a in args])
-    return {
-        "correlation": integers([a.correlation for a in args]),
-        "external_id": _external(args),
-        "device": within([a.device for a in args], MOST_DEVICES),
-        "stream": within([a.stream for a in args], LARGEST_STREAM),
-        "bytes": integers([a.bytes for a in args]),
-        "grid_x": grid[:, 0],
-        "grid_y": grid[:, 1],
-        "grid_z": grid[:, 2],
-        "block_x": block[:, 0],
-        "block_y": block[:, 1],
-        "block_z": block[:, 2],
-        "registers": small([a.registers for a in args]),
-        "shared_memory": small([a.shared_memory for a in args]),
-        "occupancy": ratios([a.occupancy for a in args]),
-        "graph_node": integers([a.graph_node for a in args]),
-    }
-
-
-def _external(args: list[Args]) -> Array:
-    new = integers([a.external_id for a in args])
-    if (new == MISSING).all():  # traces of 2021 spell it in lower case
-        return integers([a.old_external_id for a in args])
-    return new
-
-
-def _call_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
-    return {"correlation": integers([a.correlation for a in args]), "external_id": _external(args)}
-
-
-def _op_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
-    if all(values.count(NOTHING) == len(args) for values in ([a.dims for a in args], [a.types for a in args])):
-        inputs = np.full(len(args), MISSING, dtype=np.int32)
-    else:
-        inputs = _signatures(args, numbers)
-    return {
-        "external_id": _external(args),
-        "sequence": integers([a.sequence for a in args]),
-        "forward_thread": integers([a.forward_thread for a in args]),
-        "inputs": inputs,
-        "call_stack": _or_missing([a.call_stack for a in args], numbers.strings),
-    }
-
-
-def _signatures(args: list[Args], numbers: Numbers) -> Array:
-    """The distinct inputs of ops, as text; MISSING where nothing was recorded."""
-    signatures = [
-        None
-        if a.dims is NOTHING and a.types is NOTHING
-        else (
-            bytes(a.dims) or None,
-            bytes(a.types) or None,
-            bytes(a.strides) or None,
-            bytes(a.concrete) or None,
-        )
-        for a in args
-    ]
-    return _or_missing(signatures, numbers.inputs)
-
-
-def _or_missing(values: list[Any], numbering: Numbering) -> Array:
-    if values.count(None) == len(values):
-        return np.full(len(values), MISSING, dtype=np.int32)
-    ids = numbering._ids
-    return np.array([MISSING if v is None else ids[v] for v in values], dtype=np.int32)
-
-
-def _python_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
-    return {
-        "python_id": integers([a.python_id for a in args]),
-        "python_parent": integers([a.python_parent for a in args]),
-        "python_module": integers([a.python_module for a in args]),
-    }
-
-
-def _sync_columns(args: list[Args], numbers: Numbers) -> dict[str, Array]:
-    return {
-        "correlation": integers([a.correlation for a in args]),
-        "device": within([a.device for a in args], MOST_DEVICES),
-        "stream": within([a.stream for a in args], LARGEST_STREAM),
-        "kind": _or_missing([a.sync_kind for a in args], numbers.strings),
-        "wait_on_stream": integers([a.wait_stream for a in args]),
-        "wait_on_record": integers([a.wait_record for a in args]),
-    }
-
-
-_TABLES: dict[str, Callable[[list[Args], Numbers], dict[str, Array]]] = {
-    "gpu_ops": _gpu_columns,
-    "calls": _call_columns,
-    "cpu_ops": _op_columns,
-    "python_frames": _python_columns,
-    "syncs": _sync_columns,
-}
-
-
-_TABLE_PLACES = {table: place for place, table in enumerate(_TABLES)}
-
-
-def _collectives(rows: Array, args: list[Args], strings: Numbering, out: ChunkColumns) -> None:
-    """Collectives, which carry their sizes on CPU ops (record_param_comms) and, since torch 2.4, on kernels too."""
-    found = [i for i, a in enumerate(args) if a.collective is not None]
-    if not found:
-        return
-    some = [args[i] for i in found]
-    new = {
-        "event": rows[found],
-        "collective": strings.codes([a.collective for a in some]),
-        "in_elements": integers([a.in_elements for a in some]),
-        "out_elements": integers([a.out_elements for a in some]),
-        "dtype": _or_missing([a.dtype for a in some], strings),
-        "group_size": integers([a.group_size for a in some]),
-        "group_name": _or_missing([a.group_name for a in some], strings),
-        "group_description": _or_missing([a.group_text for a in some], strings),
-    }
-    old = out.tables.get("collectives")
-    out.tables["collectives"] = new if old is None else {k: np.concatenate([old[k], new[k]]) for k in new}
-
-
-def _other_phases(events: list[Any], numbers: Numbers, out: ChunkColumns, text: bool) -> None:
-    """Metadata, flows and memory events; what else there is is only counted."""
-    flows, memory = [], []
-    for e in events:
-        if e.ph == "M":
-            args = e.args or _NO_ARGS
-            value = args.name if args.name is not None else args.labels
-            if value is not None:
-                out.metadata.append((*_lane_key(e.pid, e.tid), e.name or "", value))
-        elif e.ph in ("s", "f", "t") and e.cat in ("fwdbwd", "cpu_to_cuda"):
-            flows.append(e)
-        elif e.name == "[memory]":
-            memory.append(e)
-        else:
-            out.counts[e.ph or "?"] = out.counts.get(e.ph or "?", 0) + 1
-    flows, ts = _timed(flows, text, out)
-    if flows:
-        out.tables["flows"] = {
-            "ts": ts,
-            "lane": numbers.lanes.codes([(e.pid, e.tid) for e in flows]),
-            "id": integers([e.id for e in flows]),
-            "end": np.array([e.ph != "s" for e in flows], dtype=np.bool_),
-            "backward": np.array([e.cat == "fwdbwd" for e in flows], dtype=np.bool_),
-        }
-    memory, ts = _timed(memory, text, out)
-    if memory:
-        args_of = [e.args or _NO_ARGS for e in memory]
-        out.tables["memory"] = {
-            "ts": ts,
-            "lane": numbers.lanes.codes([(e.pid, e.tid) for e in memory]),
-            "bytes": integers([a.memory_bytes for a in args_of]),
-            "address": integers([a.address for a in args_of]),
-            "device_type": integers([a.device_type for a in args_of]),
-            "device": integers([a.device_id for a in args_of]),
-            "total_allocated": integers([a.total_allocated for a in args_of]),
-            "total_reserved": integers([a.total_reserved for a in args_of]),
-        }
-
-
-def _timed(events: list[Any], text: bool, out: ChunkColumns) -> tuple[list[Any], Array]:
-    """Those events that have a time, and their times."""
-    if not events:
-        return events, np.empty(0, dtype=np.int64)
-    ts = _times(events, text)
-    known = ts != NO_TIME
-    if known.all():
-        return events, ts
-    out.counts["skipped"] = out.counts.get("skipped", 0) + int((~known).sum())
-    return [e for e, k in zip(events, known.tolist(), strict=True) if k], ts[known]

@@ -7,12 +7,28 @@ and the reader joins it with its neighbour.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
-__all__ = ["ANY_EVENT_START", "EVENT_START", "LARGEST_EVENT", "TOKEN", "Chunk", "Framer", "HeaderScan", "last_boundary"]
+__all__ = [
+    "ANY_EVENT_START",
+    "EVENT_START",
+    "LARGEST_EVENT",
+    "TOKEN",
+    "AnyChunk",
+    "AnyFramer",
+    "Chunk",
+    "FileFramer",
+    "Framer",
+    "HeaderScan",
+    "ReadError",
+    "StoredChunk",
+    "last_boundary",
+]
 
 # The keys of an event in the Trace Event Format, any of which may come first.
 _KEYS = (
@@ -58,21 +74,80 @@ class Chunk:
         """The text itself."""
         return self.wrapped[1:-1]
 
+    @property
+    def view(self) -> memoryview:
+        """The text itself, without a copy."""
+        return memoryview(self.wrapped)[1:-1]
 
-def last_boundary(buffer: bytes | memoryview, *, window: int = _BOUNDARY_WINDOW) -> tuple[int, int] | None:
+
+@dataclass(slots=True)
+class StoredChunk:
+    """The same while it is in a file only, from which each use reads it.
+
+    Attributes:
+        descriptor: of the file, in this process and those that it starts.
+        offset: of the text's first byte in the file.
+        size: of the text in bytes.
+        last: nothing follows.
+    """
+
+    descriptor: int
+    offset: int
+    size: int
+    last: bool
+
+    @property
+    def data(self) -> bytes:
+        """The text itself."""
+        return _read_at(self.descriptor, self.offset, self.size)
+
+    @property
+    def wrapped(self) -> bytes:
+        """The text within ``[`` and ``]``."""
+        return b"".join((b"[", self.data, b"]"))
+
+    @property
+    def view(self) -> memoryview:
+        """The text itself."""
+        return memoryview(self.data)
+
+
+class ReadError(Exception):
+    """A file could not be read any more; the message says why."""
+
+
+def _read_at(descriptor: int, offset: int, size: int) -> bytes:
+    """Bytes of a file from a place on; fewer only at its end."""
+    try:
+        data = os.pread(descriptor, size, offset)
+        while len(data) < size and (more := os.pread(descriptor, size - len(data), offset + len(data))):
+            data += more
+    except OSError as why:
+        raise ReadError(why.strerror or str(why)) from why
+    return data
+
+
+class Sliceable(Protocol):
+    """Text that can be read in parts."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
+
+
+def last_boundary(text: Sliceable, *, window: int = _BOUNDARY_WINDOW) -> tuple[int, int] | None:
     """(end of the last event that is followed by another, start of that other), or None.
 
-    Looked for in the last bytes first, `window` of them.
-
-    Events that begin with a key that is not of the format are only recognised where there are no others.
+    Looked for in the last bytes first, `window` of them. Events that begin with a key that is not of the format are only
+    recognised where there are no others.
     """
     for pattern in (EVENT_START, _OBJECT_START):
         size = window
         while True:
-            start = max(0, len(buffer) - size)
-            found = deque(pattern.finditer(buffer, start), maxlen=1)
+            start = max(0, len(text) - size)
+            found = deque(pattern.finditer(text[start:]), maxlen=1)
             if found:
-                return found[0].start() + 1, found[0].end()
+                return start + found[0].start() + 1, start + found[0].end()
             if start == 0:
                 break
             size *= 8
@@ -203,3 +278,67 @@ class Framer:
     def carry(self) -> tuple[bytes, int]:
         """What was read and is in no chunk yet, and its offset."""
         return b"".join(self._pieces), self._offset
+
+
+class _StoredBlock:
+    """A block of a file, unread."""
+
+    def __init__(self, descriptor: int, begin: int, end: int) -> None:
+        self._descriptor, self._begin, self._end = descriptor, begin, end
+
+    def __len__(self) -> int:
+        return self._end - self._begin
+
+    def __getitem__(self, part: slice, /) -> bytes:
+        begin, end, _ = part.indices(len(self))
+        return _read_at(self._descriptor, self._begin + begin, end - begin)
+
+
+class FileFramer:
+    """The same chunks as those of a `Framer`, of a file of which only the ends of blocks are read.
+
+    Args:
+        descriptor: of the file.
+        offset: where the events begin.
+        blocks: begin and end of each block of the file from the one on in which the events begin.
+
+    Attributes:
+        too_large: as that of a `Framer`.
+    """
+
+    def __init__(self, descriptor: int, offset: int, blocks: Iterator[tuple[int, int]]) -> None:
+        self._descriptor, self._offset, self._blocks = descriptor, offset, blocks
+        self._end = offset
+        self.too_large = False
+
+    def chunks(self) -> Iterator[StoredChunk]:
+        """All chunks."""
+        _, self._end = next(self._blocks)
+        for begin, end in self._blocks:
+            cut, before = last_boundary(_StoredBlock(self._descriptor, begin, end)), begin
+            if cut is None:
+                before = max(begin - _OVERLAP, self._offset)
+                cut = last_boundary(_StoredBlock(self._descriptor, before, min(begin + _OVERLAP, end)))
+            self._end = end
+            if cut is None:
+                if end - self._offset > LARGEST_EVENT:
+                    self.too_large = True
+                    break
+                continue
+            yield self._next(before + cut[0], before + cut[1], last=False)
+        yield self._next(self._end, self._end, last=True)
+
+    def _next(self, end: int, start: int, *, last: bool) -> StoredChunk:
+        """The chunk that ends at a place, when the next one starts at another."""
+        chunk = StoredChunk(self._descriptor, self._offset, end - self._offset, last)
+        self._offset = start
+        return chunk
+
+    @property
+    def carry(self) -> tuple[bytes, int]:
+        """As that of a `Framer`."""
+        return _read_at(self._descriptor, self._offset, self._end - self._offset), self._offset
+
+
+AnyChunk = Chunk | StoredChunk
+AnyFramer = Framer | FileFramer

@@ -17,7 +17,7 @@ from lanewise.model.notes import Note
 from .assembly import Assembly
 from .chunks import DecodedChunk, decode_chunk
 from .decoding import DECODE_ERRORS
-from .framing import LARGEST_EVENT, TOKEN, Chunk, Framer, HeaderScan
+from .framing import LARGEST_EVENT, TOKEN, AnyChunk, AnyFramer, Chunk, FileFramer, Framer, HeaderScan, ReadError
 from .mending import silent_backslash
 from .repair import Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys, refusal
@@ -80,8 +80,10 @@ def read_document(
     blocks = source.blocks()
     scan, buffer = _find_events(source, blocks)
     doc = Document({}, Assembly() if assembly is None else assembly, scan.bare)
-    framer = Framer(buffer[scan.begin :], blocks, scan.begin)
-    rest, at = _read_events(source, framer, doc, progress, workers)
+    try:
+        rest, at = _read_events(source, _framer(source, scan.begin, buffer, blocks), doc, progress, workers)
+    except ReadError as why:
+        raise LoadError(source.name, TEXTS.message("not-read", why=str(why))) from why
     tail, tail_at = (b"", at) if rest is None else (rest, at)
     if rest is not None:
         tail = _read_tail(tail, blocks)
@@ -93,6 +95,13 @@ def read_document(
     doc.notes[:0] = source.notes
     doc.truncated = doc.truncated or source.cut
     return doc
+
+
+def _framer(source: Source, begin: int, buffer: bytes, blocks: Iterator[bytes]) -> AnyFramer:
+    """Chunks of the events from `begin` on: of a plain file their places are enough."""
+    if source.descriptor is None or source.compressed:
+        return Framer(buffer[begin:], blocks, begin)
+    return FileFramer(source.descriptor, begin, source.stored_blocks(source.descriptor))
 
 
 def _refuse_other_lists(source: Source, doc: Document) -> None:
@@ -138,11 +147,11 @@ def _head(blocks: Iterator[bytes]) -> bytes:
 
 
 def _read_events(
-    source: Source, framer: Framer, doc: Document, progress: Progress | None, workers: Workers | None
+    source: Source, framer: AnyFramer, doc: Document, progress: Progress | None, workers: Workers | None
 ) -> tuple[bytes | None, int]:
     """Decode all chunks; (text after the events, its offset), the text None when the file ends before that."""
-    pending: deque[tuple[Chunk, Job | DecodedChunk | None]] = deque()
-    chunks = framer.chunks()
+    pending: deque[tuple[AnyChunk, Job | DecodedChunk | None]] = deque()
+    chunks: Iterator[AnyChunk] = framer.chunks()
     more = True
     while more or pending:
         while more and len(pending) < (_IN_FLIGHT if workers else 2):
@@ -176,7 +185,7 @@ def _read_events(
     return None, 0
 
 
-def _behind(chunk: Chunk, end: int, later: list[Chunk], framer: Framer) -> bytes:
+def _behind(chunk: AnyChunk, end: int, later: list[AnyChunk], framer: AnyFramer) -> bytes:
     """The text behind the end of the events, also what was already cut off into later chunks."""
     parts, at = [chunk.data[end:]], chunk.offset + len(chunk.data)
     carry, carry_at = framer.carry
@@ -190,8 +199,8 @@ def _behind(chunk: Chunk, end: int, later: list[Chunk], framer: Framer) -> bytes
 
 def _rejoin(
     decoded: DecodedChunk,
-    chunk: Chunk,
-    pending: deque[tuple[Chunk, Job | DecodedChunk | None]],
+    chunk: AnyChunk,
+    pending: deque[tuple[AnyChunk, Job | DecodedChunk | None]],
 ) -> bool:
     """Join a chunk whose last text gave no event with the next one: it may have been cut within an event's arguments."""
     if chunk.last or not pending or not decoded.rest:

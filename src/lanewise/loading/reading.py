@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from lanewise.errors import UsageError
 
@@ -24,12 +27,25 @@ def read_once(
     """Read a source into an assembly (a fresh one when None), with as many processes as are worth it."""
     with open_source(source) as opened:
         n = workers_for(opened) if processes is None else processes
-        workers = Workers(n) if n > 0 else None
+        workers = Workers(n, opened.descriptor) if n > 0 else None
         try:
-            return read_document(opened, progress, workers, assembly), opened
+            with _no_collections():
+                return read_document(opened, progress, workers, assembly), opened
         finally:
             if workers is not None:
                 workers.close()
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without Python's search for cycles: records are in none, and there are many of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def survey(

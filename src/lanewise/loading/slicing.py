@@ -17,10 +17,11 @@ from msgspec import Raw, Struct
 
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES, canonical_category
 
-from .columns import NO_TIME, Numbering
+from .columns import NO_TIME
 from .decoding import DECODE_ERRORS
 from .event_texts import EventTexts, Text
 from .exact import exact_ns
+from .numbering import Numbering
 from .reader import Progress
 from .reading import survey
 from .selection import Selection

@@ -47,11 +47,13 @@ class Source:
         compressed: whether the input is gzip.
         notes: what was wrong with the container.
         cut: whether the container ended before its end mark.
+        descriptor: of a regular file, for reading at any place of it; None for all else.
     """
 
-    def __init__(self, name: str, stream: IO[bytes], size: int | None, *, close: bool) -> None:
+    def __init__(self, name: str, stream: IO[bytes], size: int | None, *, close: bool, descriptor: int | None = None) -> None:
         self.name = name
         self.size = size
+        self.descriptor = descriptor
         self.position = 0
         self.compressed = False
         self.cut = False
@@ -96,6 +98,18 @@ class Source:
         yield first
         while block := self._read(BLOCK_BYTES):
             yield block
+
+    def stored_blocks(self, descriptor: int) -> Iterator[tuple[int, int]]:
+        """Begin and end of what `blocks` gave so far of a plain file, then of each block that it would give, unread.
+
+        What `blocks` gives after that follows on it.
+        """
+        yield 0, self.position
+        size = os.fstat(descriptor).st_size
+        while self.position < size:
+            begin, self.position = self.position, min(self.position + BLOCK_BYTES, size)
+            self._stream.seek(self.position)
+            yield begin, self.position
 
     def _inflated(self, data: bytes) -> Iterator[bytes]:
         """Members of a gzip stream one after the other; what still inflates of a damaged one is kept."""
@@ -187,7 +201,8 @@ def open_source(source: TraceSource) -> Source:
     except (OSError, ValueError) as why:  # ValueError: a NUL byte in the name
         raise LoadError(text, TEXTS.message("not-opened", why=getattr(why, "strerror", None) or str(why))) from why
     size = path.stat().st_size if path.is_file() else None
-    return Source(text, stream, size, close=True)
+    # Files that the system makes up while they are read have no size.
+    return Source(text, stream, size, close=True, descriptor=stream.fileno() if size and hasattr(os, "pread") else None)
 
 
 def _near_names(path: Path) -> str:

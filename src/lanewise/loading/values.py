@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGEST_STREAM", "MISSING", "MOST_DEVICES", "floats", "integers", "ratios", "small", "triples", "within"]
+from .numbering import Numbering
+
+__all__ = [
+    "LARGEST_STREAM",
+    "MISSING",
+    "MOST_DEVICES",
+    "Codes",
+    "Floats",
+    "Integers",
+    "Triples",
+    "floats",
+    "integers",
+    "ratios",
+    "within",
+]
 
 Array = npt.NDArray[Any]
 
@@ -53,42 +69,116 @@ def _float(value: Any) -> float:
         return float("nan")
 
 
-def triples(values: list[Any]) -> Array:
-    """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
-    places: dict[Any, int] = {}
-    try:  # there are few distinct ones
-        codes = [places.setdefault(v, len(places)) for v in values]
-    except TypeError:  # lists
-        return _triples(values)
-    return _triples(list(places))[codes]
+def ratios(values: Array) -> Array:
+    """float32 of float64 (n,); NaN for what does not fit."""
+    return np.where(np.abs(values) < _LARGEST_RATIO, values, np.nan).astype(np.float32)
+
+
+def within(values: Array, bound: int) -> Array:
+    """int64 (n,) from 0 to below a bound; MISSING for others."""
+    return np.where((values >= 0) & (values < bound), values, MISSING)
 
 
 def _triples(values: list[Any]) -> Array:
+    """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
     try:
-        array = np.array(values, dtype=np.int64)
-        if array.shape == (len(values), 3) and (np.abs(array) < 2**31).all():
-            return array.astype(np.int32)
+        sizes = np.array(values, dtype=np.int64)
+        if sizes.shape == (len(values), 3) and (np.abs(sizes) < 2**31).all():
+            return sizes.astype(np.int32)
     except (TypeError, ValueError, OverflowError):
         pass
     out = np.full((len(values), 3), MISSING, dtype=np.int32)
     for i, value in enumerate(values):
-        if isinstance(value, list | tuple) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
+        if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
             out[i] = value
     return out
 
 
-def small(values: list[Any]) -> Array:
-    """int32 of numbers; MISSING for what does not fit."""
-    return within(values, 2**31).astype(np.int32)
+class Integers:
+    """A growing column of integers; see `integers`."""
+
+    def __init__(self) -> None:
+        self._values = array("q")
+
+    def add(self, values: list[Any]) -> None:
+        """Take in some more."""
+        try:
+            self._values.fromlist(values)
+        except (TypeError, OverflowError):
+            self._values.frombytes(integers(values).tobytes())
+
+    @property
+    def column(self) -> Array:
+        """int64 (n,): all of them."""
+        return np.frombuffer(self._values, dtype=np.int64)
 
 
-def ratios(values: list[Any]) -> Array:
-    """float32 of numbers; NaN for what does not fit."""
-    array = floats(values)
-    return np.where(np.abs(array) < _LARGEST_RATIO, array, np.nan).astype(np.float32)
+class Floats:
+    """A growing column of numbers; see `floats`."""
+
+    def __init__(self) -> None:
+        self._values = array("d")
+
+    def add(self, values: list[Any]) -> None:
+        """Take in some more."""
+        try:
+            self._values.fromlist(values)
+        except (TypeError, OverflowError):
+            self._values.frombytes(floats(values).tobytes())
+
+    @property
+    def column(self) -> Array:
+        """float64 (n,): all of them."""
+        return np.frombuffer(self._values, dtype=np.float64)
 
 
-def within(values: list[Any], bound: int) -> Array:
-    """int64 of numbers from 0 to below a bound; MISSING for others."""
-    array = integers(values)
-    return np.where((array >= 0) & (array < bound), array, MISSING)
+class Codes:
+    """A growing column of numbers of values, by a numbering; MISSING for None."""
+
+    def __init__(self, numbering: Numbering) -> None:
+        self._numbering = numbering
+        self._codes = array("i")
+
+    def add(self, values: list[Any]) -> None:
+        """Take in some more."""
+        nones = values.count(None)
+        if nones == len(values):
+            self.add_missing(nones)
+        elif not nones:
+            self._codes.fromlist(self._numbering.numbers(values))
+        else:
+            known = iter(self._numbering.numbers(v for v in values if v is not None))
+            self._codes.fromlist([MISSING if v is None else next(known) for v in values])
+
+    def add_missing(self, n: int) -> None:
+        """Take in as many None."""
+        self._codes.frombytes(np.full(n, MISSING, dtype=np.int32).tobytes())
+
+    @property
+    def column(self) -> Array:
+        """int32 (n,): all of them."""
+        return np.frombuffer(self._codes, dtype=np.int32)
+
+    def renumbered(self, numbering: Numbering) -> Array:
+        """int32 (n,): the same by another numbering."""
+        codes = self.column
+        mapping = numbering.codes(self._numbering.values())
+        return np.where(codes < 0, np.int32(MISSING), mapping[codes]) if len(mapping) else codes
+
+
+class Triples:
+    """A growing column of grid or block sizes as JSON text (buffers; empty where there is none)."""
+
+    def __init__(self) -> None:
+        self._numbering = Numbering()
+        self._codes = array("i")
+
+    def add(self, values: list[Any]) -> None:
+        """Take in some more."""
+        self._codes.fromlist(self._numbering.numbers(map(bytes, values)))
+
+    @property
+    def column(self) -> Array:
+        """int32 (n, 3): all of them; MISSING for what is no size."""
+        sizes = [msgspec.json.decode(text) if text else None for text in self._numbering.values()]
+        return _triples(sizes)[np.frombuffer(self._codes, dtype=np.int32)]
