@@ -110,9 +110,9 @@ def _coerced_args(loose: Any) -> Args | None:
         name = ARGS_FIELDS.get(key)
         if name is None or value is None:
             continue
-        if name in ("grid", "block", "dims", "types", "strides", "concrete"):
+        if name in ("dims", "types", "strides", "concrete"):
             setattr(args, name, msgspec.Raw(msgspec.json.encode(value)))
-        elif name in ("name", "labels"):
+        elif name in ("grid", "block", "name", "labels"):
             setattr(args, name, value)
         elif name in ("call_stack", "collective", "dtype", "group_name", "group_text", "sync_kind"):
             setattr(args, name, value if isinstance(value, str) else None)

@@ -1,7 +1,7 @@
 """What one event looks like in the file, as typed records: only the fields that lanewise reads.
 
 Types are wide where exporters differ (ids as numbers or as text), so that no sound file fails to decode. Shapes stay text
-(`msgspec.Raw`) until somebody asks for them, and so do sizes of grids and blocks, of which there are few distinct ones.
+(`msgspec.Raw`) until somebody asks for them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ __all__ = [
 Number = int | float | str | None
 # msgspec has no union of Raw and null: an absent field is this, a null is Raw("null").
 NOTHING = Raw(b"")
+_NO_SIZE = (-1, -1, -1)
 
 # Below this many microseconds a double keeps whole nanoseconds: its spacing is 2^-10 us, so it is wrong by at most 0.49 ns.
 # Kineto's offsets from baseTimeNanoseconds stay below 8e12; epoch microseconds (1.7e15) do not fit.
@@ -41,8 +42,8 @@ class Args(Struct, gc=False):
     device: Number = -1
     stream: Number = -1
     bytes: Number = -1
-    grid: Raw = NOTHING
-    block: Raw = NOTHING
+    grid: Any = _NO_SIZE
+    block: Any = _NO_SIZE
     registers: Number = field(default=-1, name="registers per thread")
     shared_memory: Number = field(default=-1, name="shared memory")
     occupancy: Number = field(default=None, name="est. achieved occupancy %")

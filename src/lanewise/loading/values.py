@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -79,7 +78,7 @@ def within(values: Array, bound: int) -> Array:
     return np.where((values >= 0) & (values < bound), values, MISSING)
 
 
-def _triples(values: list[Any]) -> Array:
+def _triples(values: list[tuple[Any, ...]]) -> Array:
     """(n, 3) int32 of grid or block sizes; MISSING where there is none."""
     try:
         sizes = np.array(values, dtype=np.int64)
@@ -89,7 +88,7 @@ def _triples(values: list[Any]) -> Array:
         pass
     out = np.full((len(values), 3), MISSING, dtype=np.int32)
     for i, value in enumerate(values):
-        if isinstance(value, list) and len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
+        if len(value) == 3 and all(isinstance(v, int) and 0 <= v < 2**31 for v in value):
             out[i] = value
     return out
 
@@ -167,18 +166,26 @@ class Codes:
 
 
 class Triples:
-    """A growing column of grid or block sizes as JSON text (buffers; empty where there is none)."""
+    """A growing column of grid or block sizes, of which there are few distinct ones."""
 
     def __init__(self) -> None:
         self._numbering = Numbering()
         self._codes = array("i")
 
     def add(self, values: list[Any]) -> None:
-        """Take in some more."""
-        self._codes.fromlist(self._numbering.numbers(map(bytes, values)))
+        """Take in some more: lists of three, or whatever else."""
+        try:
+            codes = self._numbering.numbers(map(tuple, values))
+        except TypeError:  # no list, or a list of lists
+            codes = self._numbering.numbers(map(_hashable, values))
+        self._codes.fromlist(codes)
 
     @property
     def column(self) -> Array:
         """int32 (n, 3): all of them; MISSING for what is no size."""
-        sizes = [msgspec.json.decode(text) if text else None for text in self._numbering.values()]
-        return _triples(sizes)[np.frombuffer(self._codes, dtype=np.int32)]
+        return _triples(self._numbering.values())[np.frombuffer(self._codes, dtype=np.int32)]
+
+
+def _hashable(size: Any) -> tuple[Any, ...]:
+    """A size as a tuple; an empty one for what is none."""
+    return tuple(size) if isinstance(size, list | tuple) and all(isinstance(v, int | float) for v in size) else ()
