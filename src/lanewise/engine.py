@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from lanewise.analyses.replay import Change
-from lanewise.model.intervals import gaps, intersection, union
+from lanewise.model.intervals import gaps, intersection, length, union
 from lanewise.model.trace import Trace
 from lanewise.report import Check, Evidence, Finding, us
 from lanewise.rules import rules
 from lanewise.rules.base import Clear, Draft, NotChecked, Rule
 from lanewise.rules.context import Context
+from lanewise.rules.data_starvation import unrecorded_wait
 from lanewise.rules.reasons import REASONS
 
 __all__ = ["Diagnosis", "diagnose", "evidence_of"]
@@ -108,6 +109,7 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
         change = _less(draft.change, taken_rows, taken_cpu)
         saving = alone[i] if change is draft.change else _saving(context, draft, change)
         if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
+            max(out, key=lambda p: _shared(context, p.draft.change, draft.change)).folded.append(rule.id)
             continue
         saving = room.within(saving, change)
         ends = (None if end is None else _less(end, taken_rows, taken_cpu) for end in (draft.low, draft.high))
@@ -149,10 +151,25 @@ class _Room:
         return Change(gpu=gpu, aside=np.unique(np.concatenate(aside)) if aside else None)
 
 
+def _shared(context: Context, one: Change | None, other: Change) -> float:
+    """Time in ns, GPU's and CPU's together, that two changes both take away."""
+    if one is None:
+        return 0.0
+    rows = np.array(sorted(set(one.gpu) & set(other.gpu)), dtype=np.int64)
+    ns = float(context.gpu_ns[rows].sum())
+    if one.cpu is not None and other.cpu is not None and len(one.cpu[0]) and len(other.cpu[0]):
+        ns += length(intersection(union(*one.cpu), union(*other.cpu)))
+    return ns
+
+
 def _saving(context: Context, draft: Draft, change: Change | None) -> float | None:
     if draft.saving_ns is not None and change is draft.change:
         return draft.saving_ns
-    return None if change is None or context.replay is None else context.replay.saving(change)
+    if change is None or context.replay is None:
+        return None
+    # Waiting that the recorded steps do not show is nothing that a change to them saves.
+    seen = 1 - context.answer(unrecorded_wait) / context.replay.real_ns if context.replay.real_ns else 1.0
+    return context.replay.saving(change) * seen
 
 
 def _less(change: Change, rows: set[int], cpu: Any) -> Change:

@@ -18,6 +18,7 @@ from lanewise.model.schema import CATEGORY_CODES, OTHER_CATEGORY
 from lanewise.model.trace import Trace
 from lanewise.report import us
 from lanewise.rules.context import Context
+from lanewise.rules.data_starvation import unrecorded_wait
 from lanewise.translations import Catalog
 
 __all__ = ["Where", "verdict", "where_time_goes"]
@@ -42,6 +43,8 @@ _TEXTS = Catalog(
         "host-sync": "Bound by synchronisation: the CPU waits for the GPU, then the GPU waits for the CPU; it works {gpu} of the {step} step.",
         "launch": "Launch-bound: the GPU works {gpu} of the {step} step and waits for launches the rest. {growth}",
         "cpu": "CPU-bound: the GPU works {gpu} of the {step} step and waits for Python and allocation most of the rest. {growth}",
+        "host-made-tensor": "CPU-bound: the CPU computes tensors for {part} of the {step} step ({share}), and the GPU, which works {gpu}, "
+        "waits for them.",
         "unknown": "The GPU works {gpu} of the {step} step; what it waits for is not known for most of the rest.",
         "no-work": "There is next to no GPU work in it.",
         "growth": "Its work would have to grow {times} times before the CPU stops being the limit.",
@@ -64,7 +67,14 @@ _BOUNDS: dict[str, tuple[str, ...]] = {
 _INFLATED = ("idle_dispatch", "idle_autograd", "idle_python", "idle_launch", "idle_sync", "idle_pageable_copy")
 # A finding that would save this share of the step names what bounds it where the idle time alone only shows a busy CPU.
 _NAMING_SHARE = 0.25
-_BOUND_BY_FINDING = {"host-sync": "host-sync", "data-starvation": "data", "pageable-copy": "copy", "recompilation": "compile"}
+_BOUND_BY_FINDING = {
+    "host-sync": "host-sync",
+    "expert-loop": "host-sync",
+    "data-starvation": "data",
+    "pageable-copy": "copy",
+    "recompilation": "compile",
+    "host-made-tensor": "cpu",
+}
 # From this share of compute on, the GPU's own work is what a step is made of; below it, what keeps the GPU from computing for
 # more than a quarter of the step is the first thing to mend.
 _GPU_SHARE = 0.75
@@ -107,6 +117,8 @@ def where_time_goes(context: Context) -> Where | None:
         return Where(sum(causes.values()), causes, busiest, causes)
     step = context.replay.real_ns
     if context.replay.real:
+        # What workers keep the step waiting for outside the recorded window.
+        causes["idle_data"] += context.answer(unrecorded_wait)
         causes = _real(causes, step)
         return Where(step, causes, busiest, causes)
     return Where(step, _fitted(causes, step), busiest, causes)
@@ -151,9 +163,11 @@ def verdict(context: Context, findings: list[doc.Finding], lang: str) -> doc.Ver
     if bound == "gpu":
         bound, known = _gpu_bound(context)
         key = bound if known else "gpu"
+    if named is not None and named.id == "host-made-tensor":
+        key = named.id
     part = sum(where.causes[c] for c in _BOUNDS.get(bound, _BOUNDS["gpu"]))
     if named is not None:  # the idle time alone shows a busy CPU; the finding knows what it was busy with
-        part = max(part, 1000 * (named.saving_us_per_step or 0.0))
+        part = max(part if key != named.id else 0.0, 1000 * (named.saving_us_per_step or 0.0))
     gpu = sum(v for c, v in where.causes.items() if not c.startswith("idle_"))
     numbers = _numbers(context, where, gpu)
     share_of = gpu if bound.startswith("gpu") else part

@@ -6,6 +6,8 @@ import pytest
 from diagnosing import claim, finding, outcome, truth
 
 from builder import TraceBuilder
+from lanewise import explain, load
+from places import DATA
 
 
 def compiling(steps: tuple[int, ...], n: int = 4) -> TraceBuilder:
@@ -58,6 +60,54 @@ def test_regions_of_several_frames_are_breaks() -> None:
     # Each part pays 10 + 40 - 10 us beside its op; two of three would go.
     assert found.cost_us_per_step == pytest.approx(80, abs=0.1)
     assert "3 compiled regions" in found.title
+
+
+def nested(*frames: str, user_us: float = 100) -> TraceBuilder:
+    """Steps in which each region but the last holds the next, as after a graph break: lookup 10 us, 40 us of its own with 10 us
+    in an op that launches, then what broke the graph, then the next."""
+    t = TraceBuilder()
+    for i in range(4):
+        s = i * 2000
+        t.step(i, s, 1500)
+        total = (50 + user_us) * len(frames) - user_us + len(frames)
+        for j, frame in enumerate(frames):
+            at = s + j * (50 + user_us)
+            t.op("TorchDynamo Cache Lookup", at, 10)
+            t.op(f"Torch-Compiled Region: {frame}", at + 10, s + total - j - at - 10)
+            t.annotation("## Call CompiledFxGraph f", at + 20, 30)
+            t.op("aten::addmm", at + 30, 10)
+            t.launch(at + 32, 5, gpu=(at + 40, 4))
+    return t
+
+
+def test_what_follows_a_break_is_inside_what_came_before() -> None:
+    found = finding(nested("0/0", "1/0", "2/0"), "graph-breaks")
+    assert found is not None
+    # Each part pays 10 us of lookup and 30 of its 40 us; the 100 us between are the program's. Two of three parts would go.
+    assert found.cost_us_per_step == pytest.approx(80, abs=1.1)
+    assert "3 compiled regions" in found.title
+    assert found.confidence == "medium"
+
+
+def test_functions_compiled_apart_are_no_certain_break() -> None:
+    found = finding(regions("0/0", "1/0"), "graph-breaks")
+    assert found is not None
+    assert found.confidence == "low"
+    assert "one after the other" in found.title
+
+
+@pytest.mark.parametrize(
+    ("name", "found_regions"),
+    [("flat", 3), ("nested", 7), ("item", 2), ("whole", None), ("each", None)],
+)
+def test_breaks_as_torch_records_them(name: str, found_regions: int | None) -> None:
+    """Recorded on a CPU with torch 2.13: two breaks; one in a function called twice; `.item()`; none; layers apart."""
+    found = next((f for f in explain(load(DATA / "graph_breaks" / f"{name}.json.gz")).findings if f.id == "graph-breaks"), None)
+    if found_regions is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert f"{found_regions} compiled regions" in found.title
 
 
 def test_one_frame_called_again_is_no_break() -> None:

@@ -46,6 +46,34 @@ def test_unnamed_time_before_a_copy_is_surer() -> None:
     assert "aten::to copies to the GPU" in f.text
 
 
+def fetching(us: float, name: str = WORKERS) -> Body:
+    """Steps that fetch a batch so quickly, then take 440 us."""
+
+    def step(p: Program) -> None:
+        p.t.annotation(name, p.now, us)
+        p.idle(us + 2)
+        p.ops(20)
+
+    return step
+
+
+def test_workers_that_filled_their_queue_while_the_profiler_started() -> None:
+    f = finding(timed(program(fetching(30)), 2000), "data-starvation")
+    assert f is not None
+    # Recorded, a step takes 475 us, of it 30 for the fetch, and 3 us for each of 61 events are the profiler's.
+    assert f.saving_us_per_step == pytest.approx(2000 - 445 + 3 * 61, rel=0.05)
+    assert "outside the recorded ones" in f.title
+    assert f.confidence == "medium"
+    # Nothing else may claim that time.
+    assert sum(other.saving_us_per_step or 0 for other in diagnosis(timed(program(fetching(30)), 2000)).findings) <= 2000
+
+
+@pytest.mark.parametrize(("name", "real_us"), [(WORKERS, 480), (WORKERS, 300), (LOADER, 2000)])
+def test_what_the_recorded_steps_explain_is_no_hidden_wait(name: str, real_us: float) -> None:
+    f = finding(timed(program(fetching(30, name)), real_us), "data-starvation")
+    assert f is None or "outside the recorded ones" not in f.title
+
+
 def test_loading_behind_a_busy_gpu_costs_nothing() -> None:
     def step(p: Program) -> None:
         p.t.annotation(LOADER, p.now, 1000)

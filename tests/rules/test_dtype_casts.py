@@ -32,6 +32,37 @@ def test_in_training_weights_change() -> None:
     assert outcome(trace(calls), "dtype-casts") == "clear"
 
 
+def training(casts: int, gradients: int) -> list[Call]:
+    """A step in which autocast casts a weight so often, and so many gradients of its shape are accumulated."""
+    accumulate = Call(
+        ("torch::autograd::AccumulateGrad", "aten::detach"),
+        [(MUL, 1)],
+        outer=tensors(WEIGHT, dtype=FP32),
+        backward="torch::autograd::AccumulateGrad",
+    )
+    return [*[cast(WEIGHT, 300)] * casts, product(64, 4096, 4096, 200), *[accumulate] * gradients]
+
+
+def test_one_cast_for_each_gradient_is_mixed_precision() -> None:
+    assert outcome(trace(training(3, 3)), "dtype-casts") == "clear"
+
+
+def test_a_weight_that_is_cast_more_often_than_its_gradient_is_made() -> None:
+    found = finding(trace(training(4, 1)), "dtype-casts")
+    assert found is not None
+    assert "3 casts a step too many" in found.title
+    assert found.saving_us_per_step == pytest.approx(900, rel=0.05)
+
+
+def test_weights_without_a_gradient_are_frozen() -> None:
+    other = cast((1024, 4096), 100)
+    other.outer = tensors(INPUT, (1024, 4096), dtype=FP32)
+    found = finding(trace([other, other, *training(1, 1)]), "dtype-casts")
+    assert found is not None
+    assert "frozen weights" in found.title
+    assert found.saving_us_per_step == pytest.approx(200, rel=0.05)
+
+
 def test_casts_that_the_program_asked_for_are_its_own() -> None:
     assert outcome(trace([cast(WEIGHT, 300, around=())]), "dtype-casts") == "clear"
 

@@ -21,9 +21,38 @@ def test_the_copy_is_what_in_place_would_save() -> None:
     assert "128 MiB" in found.text
 
 
-def test_a_clone_that_the_program_asked_for_is_not_hidden() -> None:
-    clone = Call(("aten::clone", "aten::copy_"), [(DTOD, 200)], tensors(X, X))
-    assert outcome(trace([clone]), "hidden-copy") == "clear"
+CLONE = Call(("aten::clone", "aten::copy_"), [(DTOD, 200)], tensors(X, X))
+
+
+def test_one_clone_may_be_the_result() -> None:
+    assert outcome(trace([CLONE]), "hidden-copy") == "clear"
+
+
+def test_clones_to_which_nothing_is_written_are_not_needed() -> None:
+    found = finding(trace([CLONE, op("mul", MUL, 50, tensors(X, X))] * 3), "hidden-copy")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(600, rel=0.02)
+    assert "before = h instead of" in found.fix
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        op("mul_", MUL, 50, tensors(X, X)),
+        op("fill_", MUL, 5, tensors((64, 512, 1024), strides=[(1 << 20, 1024, 1)])),
+        Call(("aten::copy_",), [(DTOD, 20)], tensors((64, 1024), (64, 1024), strides=[(1 << 20, 1), (1024, 1)])),
+    ],
+    ids=["to all of it", "to a slice", "to a row of each"],
+)
+def test_a_write_in_place_keeps_the_clones(write: Call) -> None:
+    assert outcome(trace([CLONE, write] * 3), "hidden-copy") == "clear"
+
+
+def test_writes_to_what_cannot_be_the_clone_change_nothing() -> None:
+    """Another type, and a layout that no part of the clone has."""
+    other = op("mul_", MUL, 5, tensors((64, 64), dtype=FP32))
+    turned = op("mul_", MUL, 5, tensors((64, 64), strides=[(1, 64)]))
+    assert finding(trace([CLONE, other, turned] * 3), "hidden-copy") is not None
 
 
 def test_copies_inside_other_ops_are_not_inputs() -> None:

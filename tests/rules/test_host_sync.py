@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from diagnosing import claim, finding, outcome, truth
-from host_traces import Body, Program, inputs, program
+from host_traces import TO_CPU, Body, Program, inputs, program
 
 from lanewise.report import Finding
 
@@ -59,6 +59,55 @@ def test_tests_that_are_made_for_the_read_go_with_it() -> None:
     assert f.confidence == "medium"
     # With the tests kept and two ops in place of each branch nothing may be left.
     assert f.saving_low_us_per_step == 0
+
+
+def taken_out(p: Program, n_bytes: int, python_us: float) -> None:
+    """`x.cpu()`, 20 us and its copy, then Python."""
+    begin, at = p.now, p.now + 8
+    copied = p.queue(50, TO_CPU, "cudaMemcpyAsync", at=at, cat="gpu_memcpy", bytes=n_bytes)
+    p.t.call("cudaStreamSynchronize", at + 5, copied - at)
+    p.now = copied + 12
+    p.t.op("aten::to", begin, p.now - begin)
+    p.t.op("aten::copy_", begin + 2, p.now - begin - 4)
+    p.idle(python_us)
+
+
+def test_work_on_a_large_read_goes_with_it() -> None:
+    def step(p: Program) -> None:
+        p.ops(10)
+        taken_out(p, 4 << 20, 2000)
+        p.ops(10)
+
+    f = found(step)
+    assert f.saving_us_per_step == pytest.approx(2000, rel=0.06)
+    assert f.title.startswith("The CPU works 2.00 ms a step on what it read")
+    assert f.confidence == "medium"
+
+
+@pytest.mark.parametrize(("n_bytes", "python_us"), [(4, 2000), (4 << 20, 100)], ids=["a number", "a short pause"])
+def test_python_after_a_read_is_not_always_its_work(n_bytes: int, python_us: float) -> None:
+    def step(p: Program) -> None:
+        p.ops(10)
+        taken_out(p, n_bytes, python_us)
+        p.ops(10)
+
+    f = finding(program(step), RULE)
+    assert f is None or "works" not in f.title
+
+
+def test_gathering_by_found_indices_goes_on_with_a_mask() -> None:
+    """Edges of a graph: `edges[:, mask]` waits, `h[src]` gathers rows of something else, for all edges once there is a mask."""
+
+    def step(p: Program) -> None:
+        for _ in range(4):
+            p.op("aten::gt", dims=[(1000,)])
+            p.read("aten::nonzero", "bool", (1000,))
+            p.op("aten::index", gpu_us=400, dims=[(300, 64), (800,)])
+            p.op("aten::index_add_", gpu_us=400, dims=[(300, 64), (800,), (800, 64)])
+
+    f = finding(program(step), RULE)
+    # The GPU bounds the step: 3.2 ms of gathering stay, and a quarter of it comes for the fifth that the mask leaves out.
+    assert f is None or (f.share_ratio or 0) < 0.05
 
 
 def test_a_grad_scaler_has_its_own_advice() -> None:

@@ -66,6 +66,7 @@ class Change:
         waits: events of blocking calls that would not wait.
         aside: rows of `gpu_ops` that would run beside the others, on another stream.
         extra_cpu_ns: CPU time per step that comes instead, outside the profiler; below 0, what goes evenly all over the step.
+        extra_gpu_ns: GPU time per step that comes instead, spread over the ops.
     """
 
     gpu: dict[int, int] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class Change:
     waits: Array | None = None
     aside: Array | None = None
     extra_cpu_ns: float = 0.0
+    extra_gpu_ns: float = 0.0
 
 
 class Replay:
@@ -122,6 +124,10 @@ class Replay:
     def most_saving(self, change: Change) -> float:
         """The time of a step, less the GPU work that remains with a change made."""
         return max(self.real_ns, self.gpu_ns()) - self.gpu_ns(change)
+
+    def usual_ns(self, change: Change) -> float:
+        """Replayed time of a step with a change made, where the profiler adds what it usually does to an event."""
+        return self._run(self._work(change, PROFILER_EVENT_NS), change)
 
     def cpu_ns(self, change: Change | None = None) -> float:
         """CPU work of a step outside the profiler, waits left out; with a change made."""
@@ -200,13 +206,19 @@ class Replay:
         c = self.chain
         gpu = c.gpu_ns.astype(np.float64)
         if not change.gpu:
-            return gpu
+            return self._with_more(gpu, change)
         rows = np.fromiter(change.gpu, dtype=np.int64, count=len(change.gpu))
         new = np.fromiter(change.gpu.values(), dtype=np.float64, count=len(change.gpu))
         order = np.argsort(rows)
         place = np.minimum(np.searchsorted(rows[order], c.gpu_row), len(rows) - 1)
         hit = rows[order][place] == c.gpu_row
-        return np.where(hit, np.minimum(new[order][place], gpu), gpu)
+        return self._with_more(np.where(hit, np.minimum(new[order][place], gpu), gpu), change)
+
+    def _with_more(self, gpu: Array, change: Change) -> Array:
+        """GPU time of each op with what comes instead spread over all."""
+        if not change.extra_gpu_ns or gpu.sum() <= 0:
+            return gpu
+        return gpu * (1 + change.extra_gpu_ns * self.steps / float(gpu.sum()))
 
     def _run(self, work: Array, change: Change) -> float:
         c = self.chain

@@ -15,7 +15,7 @@ from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, pe
 from .context import Array, Context
 from .frames import frame_over
 
-__all__ = ["LEAST_QUIET_NS", "RULE", "unnamed_loading"]
+__all__ = ["LEAST_QUIET_NS", "RULE", "unnamed_loading", "unrecorded_wait"]
 
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
@@ -29,9 +29,15 @@ LEAST_QUIET_NS = 1_000_000
 _LEAST_SHARE = 0.05  # of the step; steps of one program differ by as much
 
 
+# Recorded steps within this part of the real step's time are usual ones (`replay` takes the same bound).
+_USUAL = 0.25
+
+
 def _check(ctx: Context) -> Outcome:
-    events = ctx.in_steps(ctx.events_matching(_NAMED))
-    events = events[np.isin(ctx.trace.lane[events], ctx.lanes)]
+    hidden = ctx.answer(unrecorded_wait)
+    if hidden:
+        return [_queued(ctx, hidden)]
+    events = _fetching(ctx)
     gone = ctx.intervals(events)
     step_ns = float(ctx.steps.time_ns[ctx.step_numbers].sum())
     if length(gone) and length(gone) >= _LEAST_SHARE * step_ns:
@@ -42,6 +48,53 @@ def _check(ctx: Context) -> Outcome:
     if not length(gone) or length(gone) < _LEAST_SHARE * step_ns:
         return Clear()
     return [_draft(ctx, gone, calls, "copy" if to_copy else "python", step_ns)]
+
+
+def unrecorded_wait(ctx: Context) -> float:
+    """Time in ns that a step waits for the loader's workers outside the recorded window; 0 where nothing says so.
+
+    Starting the profiler takes longer than a step, and meanwhile the workers fill their queue: the recorded steps find their
+    batches ready and are quicker than the steps timed without the profiler, though it only adds to them.
+    """
+    replay = ctx.replay
+    events = _fetching(ctx)
+    if replay is None or not replay.real or not len(events) or _variant(ctx, events) != "workers":
+        return 0.0
+    fetched = np.bincount(ctx.step_of(events), weights=ctx.trace.dur[events], minlength=len(ctx.steps))
+    without = float(np.median((ctx.steps.time_ns - fetched)[ctx.step_numbers]))
+    if replay.real_ns <= (1 + _USUAL) * without:
+        return 0.0
+    return max(replay.real_ns - min(replay.usual_ns(Change(cpu=ctx.intervals(events))), without), 0.0)
+
+
+def _fetching(ctx: Context) -> Array:
+    """Annotated fetches of a batch on the launching threads."""
+    events = ctx.in_steps(ctx.events_matching(_NAMED))
+    return events[np.isin(ctx.trace.lane[events], ctx.lanes)]
+
+
+def _queued(ctx: Context, hidden: float) -> Draft:
+    events = _fetching(ctx)
+    real, recorded = (0.0, 0.0) if ctx.replay is None else (ctx.replay.real_ns, ctx.replay.profiled_ns)
+    return Draft(
+        {
+            "spent": duration(hidden),
+            "share": percent(hidden / real if real else None),
+            "times": count(ctx.per_step(len(events))),
+            "next": "-",
+            "real": duration(real),
+            "recorded": duration(recorded),
+        },
+        None,
+        hidden,
+        first_events(events[np.argsort(-ctx.trace.dur[events], kind="stable")]),
+        variant="queued",
+        fix_variant="workers",
+        confidence="medium",
+        saving_ns=hidden,
+        symptoms=("python-overhead",),
+        where=ctx.where(int(events[0])),
+    )
 
 
 def _variant(ctx: Context, events: Array) -> str:
@@ -102,6 +155,9 @@ RULE = Rule(
         "title": "Each step waits {spent} for its batch",
         "title_single": "The DataLoader has no workers: {spent} per step to make the batch",
         "title_workers": "The DataLoader's workers are too slow: {spent} of waiting per step",
+        "title_queued": "The DataLoader's workers are too slow: {spent} of waiting per step, outside the recorded ones",
+        "text_queued": "Without the profiler a step takes {real}, under it {recorded}, though the profiler only adds to it: while it starts, "
+        "the workers fill their queue, and the recorded steps find their batches ready.",
         "title_copy": "{spent} per step before the batch is copied to the GPU",
         "title_python": "{spent} per step before the first kernel",
         "text": "Fetching takes {share} of the recorded step on the thread that launches, and the GPU has nothing to do meanwhile.",
@@ -128,6 +184,8 @@ RULE = Rule(
         "doc_fine": "Where the GPU is still busy with the step before, the batch costs nothing.",
         "doc_measured": "The steps are replayed without that time. Annotated time is certain. Unnamed stretches count from 1 ms and 5 % "
         "of the step on, in at least half of the steps (the longest other stretch in 80 traces was 1.06 ms), and the confidence says "
-        "that they are taken for loading: medium before a copy to the GPU, low before another first kernel.",
+        "that they are taken for loading: medium before a copy to the GPU, low before another first kernel. Where a DataLoader with workers is "
+        "in use and the recorded steps without their fetch are a quarter quicker than those timed without the profiler, all that the "
+        "recorded steps do not explain (less what the profiler usually adds) is taken for waiting.",
     },
 )

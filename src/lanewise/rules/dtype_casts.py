@@ -14,7 +14,7 @@ from lanewise.model.intervals import Intervals, union
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .cast_pairs import asked_weights, undone
 from .context import Context
-from .sequence import Sequence
+from .sequence import Op, Sequence
 
 __all__ = ["RULE"]
 
@@ -59,7 +59,7 @@ _CASTS = ("aten::to", "aten::_to_copy", "aten::copy_")
 def _check(ctx: Context) -> Outcome:
     if not len(ctx.sequence):
         return Clear()
-    return [draft for draft in (_weights(ctx), asked_weights(ctx), undone(ctx)) if draft is not None] or Clear()
+    return [draft for draft in (_weights(ctx), _repeated(ctx), asked_weights(ctx), undone(ctx)) if draft is not None] or Clear()
 
 
 def _weights(ctx: Context) -> Draft | None:
@@ -68,12 +68,9 @@ def _weights(ctx: Context) -> Draft | None:
         return None  # weights that are trained change every step, and are cast every step
     around = _cast_of(ctx, seq)
     places = np.flatnonzero(around >= 0)
-    if not len(places):
+    mine = _weights_among(ctx, seq, places, around)
+    if not len(mine):
         return None
-    weight = np.array([_is_weight(ctx, seq, int(i), int(around[i])) for i in places], dtype=np.bool_)
-    if not weight.any():
-        return None
-    mine = places[weight]
     largest = mine[np.argsort(-seq.ns[mine], kind="stable")]
     moved = sum(seq.op(int(i)).tensors[0].numel * (4 + 2) for i in mine)
     casts = _cast_events(ctx, seq, places)
@@ -94,6 +91,88 @@ def _weights(ctx: Context) -> Draft | None:
         [*first_events(ctx.gpu_event[seq.rows[largest]]), int(around[largest[0]])],
         where=ctx.where(int(around[largest[0]])),
     )
+
+
+def _repeated(ctx: Context) -> Draft | None:
+    """Casts of weights in training beyond one a step for each weight that is trained."""
+    seq = ctx.sequence
+    if not bool(seq.backward.any()):
+        return None
+    around = _cast_of(ctx, seq)
+    mine = _weights_among(ctx, seq, np.flatnonzero((around >= 0) & ~seq.backward), around)
+    trained = _trained(ctx)
+    if not len(mine) or not trained:
+        return None
+    spare = _beyond(seq, mine, trained)
+    if not len(spare):
+        return None
+    weights = {seq.ops[k].tensors[0].shape for k in np.unique(seq.op_of[mine])}
+    frozen = np.array([(int(seq.step[i]), seq.op(int(i)).tensors[0].shape) not in trained for i in spare], dtype=np.bool_)
+    # The gradient of each cast that is trained is cast back.
+    known = {shape for _, shape in trained} & weights
+    back = (
+        np.array([_from_half(op) and op.tensors[0].shape in known for op in seq.ops], dtype=np.bool_)[seq.op_of] & seq.backward
+    )
+    returned = _beyond(seq, np.flatnonzero(back), trained)
+    both = np.r_[spare, returned].astype(np.int64)
+    casts = _cast_events(ctx, seq, both)
+    now = float(seq.ns[both].sum())
+    largest = spare[np.argsort(-seq.ns[spare], kind="stable")]
+    return Draft(
+        {
+            "casts": count(ctx.per_step(len(spare))),
+            "weights": count(len(weights)),
+            "dtype": str(seq.op(int(largest[0])).tensors[0].dtype),
+            "torch_dtype": {"bf16": "torch.bfloat16", "fp16": "torch.float16"}[str(seq.op(int(largest[0])).tensors[0].dtype)],
+            "gpu": duration(ctx.per_step(now)),
+            "cpu": duration(ctx.per_step(float(ctx.trace.dur[casts].sum()))),
+        },
+        _change(ctx, seq, both, union(ctx.trace.ts[casts], ctx.trace.end[casts])),
+        ctx.per_step(now),
+        first_events(ctx.gpu_event[seq.rows[largest]]),
+        variant="frozen" if frozen.mean() > 0.5 else "repeated",
+        confidence="medium",
+        where=ctx.where(int(around[largest[0]])),
+    )
+
+
+def _trained(ctx: Context) -> dict[tuple[int, tuple[int, ...]], int]:
+    """How often a gradient of each shape is accumulated in each step: once for each weight of that shape that is trained."""
+    events = ctx.in_steps(ctx.events_named("torch::autograd::AccumulateGrad"))
+    found: dict[tuple[int, tuple[int, ...]], int] = {}
+    for event, step in zip(events.tolist(), ctx.step_of(events).tolist(), strict=True):
+        inputs = ctx.inputs(event)
+        if inputs is not None and inputs.dims and isinstance(inputs.dims[0], list):
+            key = (step, tuple(inputs.dims[0]))
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+def _beyond(seq: Sequence, places: Array, most: dict[tuple[int, tuple[int, ...]], int]) -> Array:
+    """Those of some places in order that come after the first `most` of their step and shape."""
+    if not len(places):
+        return places
+    distinct = {t: n for n, t in enumerate(dict.fromkeys(op.tensors[0].shape for op in seq.ops if op.tensors))}
+    shape = np.array([distinct[op.tensors[0].shape] if op.tensors else -1 for op in seq.ops])[seq.op_of[places]]
+    _, group = np.unique(seq.step[places] * (len(distinct) + 1) + shape, return_inverse=True)
+    order = np.argsort(group, kind="stable")
+    first = np.searchsorted(group[order], group[order])
+    rank = np.empty(len(places), dtype=np.int64)
+    rank[order] = np.arange(len(places)) - first
+    _, example = np.unique(group, return_index=True)
+    limit = np.array([most.get((int(seq.step[i]), seq.op(int(i)).tensors[0].shape), 0) for i in places[example]])
+    result: Array = places[rank >= limit[group]]
+    return result
+
+
+def _from_half(op: Op) -> bool:
+    t = op.tensors
+    return op.name == "copy_" and len(t) > 1 and t[0].dtype == "fp32" and t[1].dtype in _HALF
+
+
+def _weights_among(ctx: Context, seq: Sequence, places: Array, around: Array) -> Array:
+    """Those of some casts that are of a weight or bias."""
+    return places[np.array([_is_weight(ctx, seq, int(i), int(around[i])) for i in places], dtype=np.bool_)]
 
 
 def _cast_of(ctx: Context, seq: Sequence) -> Array:
@@ -172,6 +251,16 @@ RULE = Rule(
         "text": "The weights are fp32 and never change here, yet each forward casts them anew, and the activations too: {casts} casts, {gpu} "
         "of GPU time ({bytes} for the weights) and {cpu} of CPU time as recorded.",
         "fix": "model = model.to({torch_dtype})  # once, before the loop, instead of autocast",
+        "title_repeated": "autocast casts the same weights to {dtype} again and again: {casts} casts a step too many",
+        "text_repeated": "A weight that is trained needs one cast a step, and so many gradients are accumulated; there are {casts} casts more, "
+        "{gpu} of GPU time and {cpu} of CPU time as recorded, some of them in the backward pass. autocast keeps its casts only until its "
+        "block ends.",
+        "fix_repeated": "One `with torch.autocast(...)` around the whole forward pass, not one for each layer, time step or micro-batch; "
+        "leave `cache_enabled` on.",
+        "title_frozen": "autocast casts frozen weights to {dtype} in every step: {casts} casts",
+        "text_frozen": "No gradient of their shapes is accumulated: these weights are not trained, do not change, and yet are cast each time "
+        "they are used: {gpu} of GPU time and {cpu} of CPU time as recorded.",
+        "fix_frozen": "frozen.to({torch_dtype}) once, before the loop; only what is trained needs fp32",
         "title_asked": "{weights} weights are cast to {dtype} in every step",
         "text_asked": "The weights do not change here, yet the program casts them before each use: {gpu} of GPU time and {bytes} of traffic "
         "a step.",
@@ -181,13 +270,15 @@ RULE = Rule(
         "step. The trace does not tell whether the {other} tensor is used again; if not, both casts can go.",
         "fix_undone": "Delete both casts: x instead of x.float().half(), F.gelu(x) instead of F.gelu(x.float()).half()",
         "doc_finds": "Casts from fp32 to half precision inside the ops that autocast covers, of their weights or biases, in steps without "
-        "a backward pass; the same where the program itself casts the weight of a layer. And casts that it undoes right after: with "
+        "a backward pass; in training, those beyond one a step for each weight of that shape that gets a gradient. The same where the "
+        "program itself casts the weight of a layer. And casts that it undoes right after: with "
         "nothing between them, or with a single pointwise op, softmax or norm, which computes in fp32 anyway.",
         "doc_why": "autocast keeps its casts only until the end of its block. Each forward reads every fp32 weight and writes it in half "
         "precision, and each cast is three ops and a launch on the CPU. A cast there and back reads and writes the tensor twice and changes "
         "nothing: pointwise ops, softmax and norms of half-precision tensors compute in fp32 registers as they are.",
         "doc_fix": "model = model.to(torch.bfloat16).eval()\nwith torch.inference_mode():\n    y = model(x.to(torch.bfloat16))",
-        "doc_fine": "In training: fp32 master weights change every step, so that casting them once a step is what mixed precision is.",
+        "doc_fine": "In training: fp32 master weights change every step, so that casting them once a step is what mixed precision is. Micro-batches whose "
+        "gradients add up cast them once each.",
         "doc_measured": "GPU time of the casts and CPU time of the ops around them. Weights are told from activations by the shapes of the "
         "op's arguments. Norms and softmax in fp32, which half-precision weights change too, are not counted. For casts there and back both kernels go with their calls, and the op "
         "between them moves as many bytes less as the narrower type has.",

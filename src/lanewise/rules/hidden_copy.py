@@ -12,6 +12,7 @@ from lanewise.analyses.replay import Change
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .context import Context
 from .sequence import Op, Sequence
+from .spare_clones import spare_clones
 
 __all__ = ["RULE"]
 
@@ -45,15 +46,44 @@ _COPY_KINDS = ("memcpy-dtod", "cast-copy")
 
 
 def _check(ctx: Context) -> Outcome:
-    seq = ctx.sequence
     if not len(ctx.tree.events):
         return Clear()
+    return [draft for draft in (_hidden(ctx), _asked(ctx)) if draft is not None] or Clear()
+
+
+def _asked(ctx: Context) -> Draft | None:
+    """Clones that the program asks for and does not need."""
+    seq, places = ctx.sequence, spare_clones(ctx)
+    if not len(places):
+        return None
+    largest = places[np.argsort(-seq.ns[places], kind="stable")]
+    now = float(seq.ns[places].sum())
+    shape = seq.op(int(largest[0])).tensors[0].shape
+    return Draft(
+        {
+            "copies": count(ctx.per_step(len(places))),
+            "gpu": duration(ctx.per_step(now)),
+            "shape": " x ".join(str(n) for n in shape),
+            "bytes": size(_copied_bytes(ctx, seq, int(largest[0]))),
+        },
+        Change(gpu=dict.fromkeys(seq.rows[places].tolist(), 0), cpu=ctx.call_intervals(seq.call[places])),
+        ctx.per_step(now),
+        first_events(ctx.gpu_event[seq.rows[largest]]),
+        variant="asked",
+        confidence="medium",
+        where=ctx.where(int(seq.owner[largest[0]])),
+    )
+
+
+def _hidden(ctx: Context) -> Draft | None:
+    """Copies that ops make of their inputs."""
+    seq = ctx.sequence
     culprit = _culprits(ctx, seq)
     copies = np.flatnonzero(np.isin(seq.kind.astype(str), _COPY_KINDS) & (culprit >= 0) & ~seq.backward & ~seq.compiled)
     casts = np.array([_casts(op) for op in seq.ops], dtype=np.bool_)
     copies = copies[~casts[seq.op_of[copies]]] if len(copies) else copies
     if not len(copies):
-        return Clear()
+        return None
     names = np.array([ctx.trace.name_of(int(e)).removeprefix("aten::") for e in culprit[copies]], dtype=object)
     kinds, inverse = np.unique(names.astype(str), return_inverse=True)
     dearest = int(np.bincount(inverse, weights=seq.ns[copies]).argmax())
@@ -61,26 +91,22 @@ def _check(ctx: Context) -> Outcome:
     mine = copies[inverse == dearest]
     largest = mine[np.argsort(-seq.ns[mine], kind="stable")]
     now = float(seq.ns[copies].sum())
-    return [
-        Draft(
-            {
-                "op": name,
-                "in_place": f"{name}_",
-                "ops": ", ".join(str(k) for k in kinds[np.argsort(-np.bincount(inverse, weights=seq.ns[copies]))][:4]),
-                "copies": count(ctx.per_step(len(copies))),
-                "gpu": duration(ctx.per_step(now)),
-                "bytes": size(_copied_bytes(ctx, seq, int(largest[0]))),
-            },
-            Change(
-                gpu=dict.fromkeys(seq.rows[copies].tolist(), 0), cpu=ctx.intervals(_copying_events(ctx, seq, copies, culprit))
-            ),
-            ctx.per_step(now),
-            [*first_events(ctx.gpu_event[seq.rows[largest]]), int(culprit[largest[0]])],
-            variant="product" if name in _ADDING else "",
-            confidence="medium",
-            where=ctx.where(int(culprit[largest[0]])),
-        )
-    ]
+    return Draft(
+        {
+            "op": name,
+            "in_place": f"{name}_",
+            "ops": ", ".join(str(k) for k in kinds[np.argsort(-np.bincount(inverse, weights=seq.ns[copies]))][:4]),
+            "copies": count(ctx.per_step(len(copies))),
+            "gpu": duration(ctx.per_step(now)),
+            "bytes": size(_copied_bytes(ctx, seq, int(largest[0]))),
+        },
+        Change(gpu=dict.fromkeys(seq.rows[copies].tolist(), 0), cpu=ctx.intervals(_copying_events(ctx, seq, copies, culprit))),
+        ctx.per_step(now),
+        [*first_events(ctx.gpu_event[seq.rows[largest]]), int(culprit[largest[0]])],
+        variant="product" if name in _ADDING else "",
+        confidence="medium",
+        where=ctx.where(int(culprit[largest[0]])),
+    )
 
 
 def _culprits(ctx: Context, seq: Sequence) -> Array:
@@ -139,8 +165,13 @@ RULE = Rule(
         "the product adds to it; copies a step: {copies}.",
         "fix_product": "x.{in_place}(a, b) where x is not needed any more; for a bias of one dimension F.linear(a, weight, bias), which adds "
         "it inside the product",
+        "title_asked": "clone() copies {shape} and nothing is written to it: {copies} a step",
+        "text_asked": "{gpu} a step ({bytes} in the largest case), though no op of the step changes a tensor of that kind in place: both "
+        "stay equal, and one of them is enough. Writes outside the recorded steps are not seen.",
+        "fix_asked": "before = h instead of before = h.clone(): a name is enough as long as nothing is written in place",
         "doc_finds": "Copies of the whole input inside ops that exist in place too (`masked_fill`, `index_add`, `index_put`, `scatter` and "
-        "others), and inside products that add something (`addmm`, `baddbmm`).",
+        "others), and inside products that add something (`addmm`, `baddbmm`). And calls of `clone()`, "
+        "two a step or more, where shapes were recorded, and no op in place writes to a tensor that could be the copy or its original.",
         "doc_why": "The copy reads and writes the tensor once more than the op itself needs, and takes as much memory again.",
         "doc_fix": "scores.masked_fill_(mask, -1e4)\nx.index_add_(0, index, values)",
         "doc_fine": "Where the original is used afterwards, or autograd needs it: then the copy is wanted.",

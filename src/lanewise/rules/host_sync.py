@@ -29,6 +29,8 @@ def _check(ctx: Context) -> Outcome:
     kind = SYNC_KINDS[int(np.bincount(syncs.kind[sites], weights=cost).argmax())]
     fed = sites[syncs.feeders[sites] > 0]
     variant = "check" if kind == "scalar" and len(fed) else kind
+    if kind == "to_cpu" and found.worked_ns > float(waited.sum()):
+        variant = "worked"
     order = sites[np.lexsort((-cost, ~syncs.is_kind(kind)[sites]))]
     return [
         Draft(
@@ -38,16 +40,18 @@ def _check(ctx: Context) -> Outcome:
                 "feeders": _feeders(ctx, syncs, fed),
                 "wait": duration(ctx.per_step(float(waited.sum()))),
                 "spent": duration(ctx.per_step(found.spent_ns)),
+                "worked": duration(ctx.per_step(found.worked_ns)),
             },
             found.change,
             ctx.per_step(float(waited.sum()) + found.spent_ns),
             _evidence(syncs, order),
             variant=variant,
             fix_variant="scaler" if variant == "scalar" and _of_scaler(ctx, syncs, sites, cost) else "",
-            confidence="medium" if variant in ("check", "shape", "other") else "high",
+            confidence="medium" if variant in ("check", "shape", "worked", "other") else "high",
             low=found.least,
             where=ctx.where(int(syncs.event[order[0]])),
             least_share=_LEAST_SHARE,
+            symptoms=("python-overhead",) if variant == "worked" else (),
         )
     ]
 
@@ -103,6 +107,7 @@ RULE = Rule(
         "title_shape": "Sizes that depend on data make the CPU wait: {most} per step",
         "title_round_trip": "A tensor goes to the CPU and back: {most} per step",
         "title_to_cpu": "Blocking copies to the CPU: {most} per step",
+        "title_worked": "The CPU works {worked} a step on what it read: {most} per step",
         "title_explicit": "Synchronises with the GPU: {most} per step",
         "text": "{sites} wait for the GPU: {wait} of waiting per step. The queue is empty afterwards, and the GPU idles until it is "
         "filled again.",
@@ -115,6 +120,8 @@ RULE = Rule(
         "text_round_trip": "{sites}: copied out, worked on by the CPU, copied back, with the GPU idle. {wait} of waiting and {spent} "
         "of CPU time per step.",
         "text_to_cpu": "{sites} wait for the copy and for all GPU work before it: {wait} of waiting per step.",
+        "text_worked": "{sites} wait for the copy and for all GPU work before it, {wait} a step; then nothing is launched for {worked}, most "
+        "likely while Python works on what was copied.",
         "text_explicit": "{sites} outside any op: {wait} of waiting per step. The queue is empty afterwards, and the GPU idles until "
         "it is filled again.",
         "fix": "Find the call under `torch.cuda.set_sync_debug_mode('warn')`, and move it out of the step or make it asynchronous.",
@@ -130,6 +137,8 @@ RULE = Rule(
         "do it once for many steps.",
         "fix_to_cpu": "Copy into pinned memory with `non_blocking=True` and read it a step later, or reduce on the GPU first and "
         "copy every N steps.",
+        "fix_worked": "Compute it on the GPU (a confusion matrix is one `index_add_`, a metric a few ops, `torchmetrics` has most) and read the "
+        "result every N steps; else copy into pinned memory with `non_blocking=True` and let another thread work on it.",
         "fix_explicit": "Delete `torch.cuda.synchronize()` (and `event.synchronize()`); to time steps, use CUDA events and read them "
         "at the end.",
         "doc_finds": "Calls in the steps that return only when the GPU has come so far: `.item()`, `if` on a GPU value, `.cpu()`, "
@@ -148,7 +157,8 @@ RULE = Rule(
         "compute only what is read: comparisons and at most one reduction directly before, whose output has the shape that the next "
         "one takes and that autograd does not use. For ops whose result's size depends on data the whole op goes, with the ops that "
         "take the indices, and one pointwise op comes instead. For a round trip everything from the copy out to the copy back goes, "
-        "and the op costs the time of its bytes on the GPU. The low end of the range leaves out everything but the waiting calls, and for a "
+        "and the op costs the time of its bytes on the GPU. After a read of more than 64 KiB "
+        "the time until the next launch goes too, from 0.3 ms on. The low end of the range leaves out everything but the waiting calls, and for a "
         "branch adds two ops in its place: the side that was not taken, and the `where` (12 branches made so took 19 % longer than with "
         "their waits).",
     },

@@ -10,15 +10,13 @@ from lanewise.model.intervals import Intervals, length
 from .base import Clear, Draft, NotChecked, Outcome, Rule, duration, first_events, percent
 from .context import Array, Context
 from .frames import frame_over
-from .step_python import python_holes, step_windows
+from .step_python import WORK_NS, python_holes, step_windows
 
 __all__ = ["RULE"]
 
 _LEAST_SHARE = 0.1  # of the step: steps that the CPU bounds vary by as much from run to run
 _LEAST_PART = 1 / 3  # of the recorded step; with less, dispatching and launching are the larger part
 _LEAST_CALLS = 20  # ops per step; with fewer, the pauses are the loop's own and the step mark's
-# Python between two ops of a model takes 2 to 50 us; from here on it is work of its own.
-_LONG_NS = 300_000
 
 
 def _check(ctx: Context) -> Outcome:
@@ -31,7 +29,7 @@ def _check(ctx: Context) -> Outcome:
     if not windows or spent < _LEAST_PART * windows or replay.saving(Change(cpu=holes)) < _LEAST_SHARE * replay.real_ns:
         return Clear()
     ns = holes[1] - holes[0]
-    long = ns >= _LONG_NS
+    long = ns >= WORK_NS
     few = 2 * int(ns[long].sum()) >= spent
     if not few and ctx.per_step(len(ctx.in_steps(ctx.called.event))) < _LEAST_CALLS:
         return Clear()

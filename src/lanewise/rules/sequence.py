@@ -171,11 +171,14 @@ class Sequence:
 
     @cached_property
     def compiled(self) -> Array:
-        """bool (n,): whether each was launched inside a compiled region, whose ops the program did not write."""
+        """bool (n,): whether each was launched by compiled code, whose ops the program did not write.
+
+        A region also holds what runs at a graph break; where compiled graphs are marked as such, they decide.
+        """
         trace, tree = self._ctx.trace, self._ctx.tree
-        named = trace.names_where(
-            lambda s: s.startswith(("Torch-Compiled Region", "## Call CompiledFxGraph", "CompiledFunction"))
-        )
+        named = trace.names_where(lambda s: s.startswith(("## Call CompiledFxGraph", "CompiledFunction")))
+        if not named[trace.name[tree.events]].any():
+            named = trace.names_where(lambda s: s.startswith("Torch-Compiled Region"))
         inside = self._within(named[trace.name[tree.events]])
         flags = np.zeros(len(trace) + 1, dtype=np.bool_)
         flags[tree.events] = inside
@@ -192,11 +195,15 @@ class Sequence:
     @cached_property
     def node(self) -> Array:
         """int64 (n,): event of autograd's node that launched each, -1 for none."""
+        return np.where(self.owner >= 0, self.nodes_around(np.maximum(self.owner, 0)), -1)
+
+    def nodes_around(self, events: Array) -> Array:
+        """int64 (events,): event of autograd's node around each, -1 for none."""
         ctx = self._ctx
         tree = ctx.tree
         is_node = ctx.trace.names_where(lambda s: _NODE.search(s) is not None)[ctx.trace.name[tree.events]]
         up = tree.nearest(is_node)
-        place = np.where(self.owner >= 0, ctx.place[np.maximum(self.owner, 0)], -1)
+        place = ctx.place[events]
         found = np.where(place >= 0, up[np.maximum(place, 0)], -1)
         return np.where(found >= 0, tree.events[np.maximum(found, 0)], -1).astype(np.int64)
 
@@ -248,6 +255,11 @@ class Sequence:
         out = np.full(len(ctx.trace), -1, dtype=np.int64)
         out[ctx.trace.column("cpu_ops", "event")] = np.maximum(ctx.trace.column("cpu_ops", "sequence"), -1)
         return out
+
+    def is_forward(self, events: Array) -> Array:
+        """bool (events,): whether each is outside autograd's engine."""
+        found: Array = self._is_forward[events]
+        return found
 
     @cached_property
     def _is_forward(self) -> Array:

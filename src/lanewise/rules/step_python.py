@@ -9,7 +9,10 @@ from lanewise.model.intervals import Intervals, gaps, intersection, union
 
 from .context import Context
 
-__all__ = ["python_holes", "step_windows"]
+__all__ = ["WORK_NS", "python_holes", "step_windows"]
+
+# Python between two ops of a model takes 2 to 50 us; from here on it is work of its own.
+WORK_NS = 300_000
 
 # Autograd's engine hands out the next node within some 5 us under the profiler; a longer pause is a Python hook, or the end.
 _ENGINE_NS = 50_000

@@ -9,11 +9,13 @@ import numpy as np
 
 from lanewise.analyses.copies import STAGED_BYTES
 from lanewise.analyses.host_syncs import HostSyncs
+from lanewise.analyses.quiet_times import quiet_times
 from lanewise.analyses.replay import Change
 from lanewise.analyses.sync_feeders import TESTS
-from lanewise.model.intervals import length, overlap_with, union
+from lanewise.model.intervals import Intervals, length, overlap_with, union
 
 from .context import Array, Context, Inputs
+from .step_python import WORK_NS
 
 __all__ = ["SyncChange", "sync_change"]
 
@@ -24,6 +26,7 @@ _INDEXED = frozenset(
 )
 # A branch that stays on the GPU costs the side that was not taken and the `where` that chooses: two ops at least.
 _BOTH_SIDES = 2
+_MASKED_BYTES = 2 * 4  # a masked op in place reads and writes each element
 _WITHIN = 6  # calls after it; further on, what happened to the indices in between is not known
 
 
@@ -35,11 +38,30 @@ class SyncChange:
         change: all that goes.
         least: only the waits and the waiting calls go, and both sides of a branch are computed instead.
         spent_ns: CPU time that goes beside the waits, as recorded, all steps together.
+        worked_ns: of it, what the CPU does with large tensors that it read.
     """
 
     change: Change
     least: Change
     spent_ns: int
+    worked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Gather:
+    """A call that gathers or scatters by the indices that a site found.
+
+    Attributes:
+        site, call: calls by number.
+        kept, all: elements that the mask keeps, and that it has.
+        width: elements that are moved for each.
+    """
+
+    site: int
+    call: int
+    kept: int
+    all: int
+    width: int
 
 
 def sync_change(ctx: Context, syncs: HostSyncs, sites: Array) -> SyncChange:
@@ -48,30 +70,34 @@ def sync_change(ctx: Context, syncs: HostSyncs, sites: Array) -> SyncChange:
     large = _large_reads(ctx, syncs, sites)
     going = sites[(syncs.end[sites] > syncs.begin[sites]) & ~np.isin(sites, large)]
     shape = going[syncs.is_kind("shape")[going]]
-    consumers, tests = _consumers(ctx, syncs, shape), _tests(ctx, syncs, shape)
+    consumers, gathers = _consumers(ctx, syncs, shape)
+    tests = _tests(ctx, syncs, shape)
     calls = np.unique(np.r_[_calls_of(ctx, syncs, going), consumers, tests])
     own = ctx.call_intervals(calls)
     trips = going[syncs.is_kind("round_trip")[going]]
-    gone = union(np.r_[own[0], syncs.begin[trips]], np.r_[own[1], syncs.end[trips]])
+    worked = _worked_on(ctx, syncs, large)
+    gone = union(np.concatenate([own[0], syncs.begin[trips], worked[0]]), np.concatenate([own[1], syncs.end[trips], worked[1]]))
     gpu = dict.fromkeys(np.flatnonzero(np.isin(ctx.called.of_row, calls)).tolist(), 0)
     instead = len(trips) + _masked(ctx, syncs, shape, consumers, tests, gpu)
     _run_on_gpu(ctx, syncs, trips, gpu)
     aside = _read_late(ctx, syncs, large, gpu)
-    extra = ctx.per_step(instead * ctx.op_cpu_ns)
+    extra, more = ctx.per_step(instead * ctx.op_cpu_ns), _gathering_ns(ctx, gathers)
     direct = np.unique(np.r_[syncs.call[going], _calls_of(ctx, syncs, trips)])
     only = ctx.call_intervals(direct)
     both = ctx.per_step(_BOTH_SIDES * _branches(ctx, syncs, going) * ctx.op_cpu_ns)
     fewer = {r: gpu[r] for r in np.flatnonzero(np.isin(ctx.called.of_row, direct)).tolist()}
     return SyncChange(
-        Change(gpu=gpu, cpu=gone, waits=waits, aside=aside, extra_cpu_ns=extra),
+        Change(gpu=gpu, cpu=gone, waits=waits, aside=aside, extra_cpu_ns=extra, extra_gpu_ns=more),
         Change(
             gpu=fewer,
             cpu=union(np.r_[only[0], syncs.begin[trips]], np.r_[only[1], syncs.end[trips]]),
             waits=waits,
             aside=aside,
             extra_cpu_ns=extra + both,
+            extra_gpu_ns=more,
         ),
         length(gone) - int(overlap_with(*gone, union(ctx.trace.ts[waits], ctx.trace.end[waits])).sum()),
+        length(worked),
     )
 
 
@@ -99,6 +125,16 @@ def _large_reads(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
     return sites[syncs.is_kind("to_cpu")[sites] & np.isin(syncs.call[sites], ctx.called.of_row[rows])]
 
 
+def _worked_on(ctx: Context, syncs: HostSyncs, sites: Array) -> Intervals:
+    """What the launching thread does after large reads until it launches again, where that is work of its own.
+
+    A tensor is read to be worked on, and nothing else is known to happen there.
+    """
+    quiet = ctx.trace.analysis(quiet_times)
+    mine = np.isin(quiet.begin, ctx.trace.end[syncs.event[sites]]) & (quiet.ns >= WORK_NS)
+    return union(quiet.begin[mine], quiet.end[mine])
+
+
 def _read_late(ctx: Context, syncs: HostSyncs, sites: Array, gpu: dict[int, int]) -> Array | None:
     """Rows of large copies to the CPU: into pinned memory they run beside the kernels, at the rate that pinned copies have."""
     copies = ctx.copies
@@ -124,24 +160,34 @@ def _tests(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
     return before[is_test[ctx.trace.name[ctx.called.event[before]]]]
 
 
-def _consumers(ctx: Context, syncs: HostSyncs, sites: Array) -> Array:
-    """Calls soon after that take indices which these sites found: a size that their result has and their inputs do not have."""
+def _consumers(ctx: Context, syncs: HostSyncs, sites: Array) -> tuple[Array, list[_Gather]]:
+    """Calls soon after that take indices which these sites found: a size that their result has and their inputs do not have.
+
+    Those that take them of what was masked become one masked op; those that gather from something else (rows of a table, nodes
+    of a graph) stay, and with a mask do so for all elements.
+    """
     names = {int(i) for i in np.flatnonzero(ctx.trace.names_where(lambda s: s in _INDEXED))}
     called, taken = ctx.called, set(syncs.call[sites].tolist())
     inner = _inner_ops(ctx, syncs.call[sites])
     shapes = "shapes" in ctx.trace.capabilities
-    out = []
+    out, gathers = [], []
     for call in syncs.call[sites].tolist():
+        masked = _masked_sizes(ctx, int(called.event[call]))
         found = {n for e in inner.get(call, ()) for n in _sizes(ctx, e)} - set(_sizes(ctx, int(called.event[call]))) - {1}
         for nxt in range(call + 1, min(call + 1 + _WITHIN, len(called))):
             event = int(called.event[nxt])
             if ctx.trace.lane[event] != ctx.trace.lane[called.event[call]]:
                 break
             if nxt not in taken and int(ctx.trace.name[event]) in names and (not shapes or found & set(_sizes(ctx, event))):
+                first = _first_sizes(ctx, event)
+                if shapes and not masked & set(first):
+                    kept = max(found & set(_sizes(ctx, event)))
+                    gathers.append(_Gather(call, nxt, kept, max(masked, default=kept), int(np.prod(first[1:] or [1]))))
+                    continue
                 out.append(nxt)
                 if not shapes:
                     break  # the next such op is taken for the one that uses them
-    return np.unique(np.array(out, dtype=np.int64))
+    return np.unique(np.array(out, dtype=np.int64)), gathers
 
 
 def _inner_ops(ctx: Context, calls: Array) -> dict[int, list[int]]:
@@ -153,6 +199,27 @@ def _inner_ops(ctx: Context, calls: Array) -> dict[int, list[int]]:
     for c, e in zip(call[rows].tolist(), events[rows].tolist(), strict=True):
         inner.setdefault(c, []).append(e)
     return inner
+
+
+def _gathering_ns(ctx: Context, gathers: list[_Gather]) -> float:
+    """GPU time per step that gathering with a mask adds: the elements that were left out, and for each site one masked op over
+    what is gathered first."""
+    ns = sum(float(ctx.gpu_ns[ctx.called.of_row == g.call].sum()) * max(g.all / g.kept - 1, 0.0) for g in gathers)
+    first = {g.site: g for g in reversed(gathers)}
+    masked = sum(ctx.memory_ns(_MASKED_BYTES * float(g.all) * g.width) or 0.0 for g in first.values())
+    return ctx.per_step(ns + masked)
+
+
+def _masked_sizes(ctx: Context, event: int) -> set[int]:
+    """Sizes of the inputs of an op that waits for its size: the mask, and what is masked."""
+    inputs = ctx.inputs(event)
+    return set(_numbers(inputs.dims if inputs is not None else None)) - {1}
+
+
+def _first_sizes(ctx: Context, event: int) -> list[int]:
+    """Sizes of what an op takes by indices: its first input."""
+    inputs = ctx.inputs(event)
+    return _numbers(inputs.dims[0]) if inputs is not None and inputs.dims else []
 
 
 def _sizes(ctx: Context, event: int) -> list[int]:

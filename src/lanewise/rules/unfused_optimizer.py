@@ -14,6 +14,7 @@ from lanewise.model.intervals import length
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
+from .tensor_loops import tensor_loops
 
 __all__ = ["RULE"]
 
@@ -24,6 +25,8 @@ _FUSED = re.compile(r"^aten::_fused_")
 # Optimizers of torch.optim with a fused implementation on CUDA (torch 2.4 and later), and how often a fused step touches
 # 4 bytes for each parameter: reads of parameter, gradient and state, writes of parameter and state.
 _PASSES = {"Adam": 7, "AdamW": 7, "SGD": 5, "Adagrad": 5}
+# Those that torch.optim has in neither a foreach nor a fused form: there is nothing to switch on.
+_NEITHER = ("SparseAdam", "LBFGS")
 # A fused step still gathers its lists in Python: outside the profiler 6 to 12 us for each parameter tensor (52 to 150 tensors,
 # torch 2.11).
 PARAMETER_NS = 8_000
@@ -36,19 +39,61 @@ _PLAIN_TENSORS = 10
 
 def _check(ctx: Context) -> Outcome:
     marks = ctx.in_steps(ctx.events_matching(_STEP, "user_annotation"))
+    found = [*_annotated(ctx, marks), *_by_hand(ctx, marks)]
+    return found or Clear()
+
+
+def _by_hand(ctx: Context, marks: Array) -> list[Draft]:
+    """Loops over tensors outside `torch.optim`: optimizers written out, moving averages of weights, clipping by hand."""
+    if "shapes" not in ctx.trace.capabilities:
+        return []
+    loops = tensor_loops(ctx, marks)
+    if not loops:
+        return []
+    seq = ctx.sequence
+    places = np.concatenate([loop.places for loop in loops])
+    rows, ns = seq.rows[places], seq.ns[places]
+    now = float(ns.sum())
+    moving = ctx.memory_ns(sum(loop.bytes for loop in loops) / _BANDWIDTH_SHARE)
+    after = (ns * min(1.0, moving / max(now, 1.0))).astype(np.int64) if moving is not None else ns
+    gone = ctx.call_intervals(seq.call[places])
+    longest = max(loops, key=lambda loop: len(loop.places))
+    tensors = ctx.per_step(sum(loop.turns for loop in loops))
+    return [
+        Draft(
+            {
+                "kernels": count(ctx.per_step(len(places))),
+                "tensors": count(longest.turns),
+                "ops": ", ".join(longest.body),
+                "gpu": duration(ctx.per_step(now)),
+                "cpu": duration(ctx.per_step(length(gone))),
+            },
+            Change(gpu=dict(zip(rows.tolist(), after.tolist(), strict=True)), cpu=gone, extra_cpu_ns=tensors * PARAMETER_NS),
+            ctx.per_step(length(gone)),
+            first_events(ctx.gpu_event[seq.rows[longest.places]]),
+            variant="loop",
+            confidence="medium",
+            where=ctx.where(int(seq.owner[longest.places[0]])),
+            symptoms=("unfused-pointwise",),
+        )
+    ]
+
+
+def _annotated(ctx: Context, marks: Array) -> list[Draft]:
+    """Steps of the optimizers of `torch.optim`."""
     if not len(marks):
-        return Clear()
+        return []
     inner = ctx.inside(marks)
     names = ctx.trace.names_where(lambda s: _FUSED.match(s) is not None)[ctx.trace.name[inner]]
-    rows = ctx.launched_in(marks)
-    if names.any() or not len(rows) or float(ctx.kernels_where(_one_pass)[rows].mean()) > 0.5:
-        return Clear()
     match = _STEP.match(ctx.trace.name_of(int(marks[0])))
     optimizer = match.group(1) if match else "?"
+    rows = ctx.launched_in(marks)
+    if optimizer in _NEITHER or names.any() or not len(rows) or float(ctx.kernels_where(_one_pass)[rows].mean()) > 0.5:
+        return []
     foreach = bool((ctx.kinds[rows] == "foreach").mean() > 0.5)
     tensors, fused_ns = _fused_form(ctx, rows, len(marks), _PASSES.get(optimizer, 7), foreach)
     if not foreach and len(rows) < (2 if tensors < _PLAIN_TENSORS else 1) * tensors * len(marks):
-        return Clear()
+        return []
     scale = fused_ns * len(marks) / max(float(ctx.gpu_ns[rows].sum()), 1.0)
     shrunk = (ctx.gpu_ns[rows] * min(scale, 1.0)).astype(np.int64)
     after = dict(zip(rows.tolist(), shrunk.tolist(), strict=True))
@@ -143,12 +188,19 @@ RULE = Rule(
         "title_foreach": "{optimizer} launches {kernels} foreach kernels a step; one fused pass would do",
         "text_foreach": "The optimizer makes one pass over all tensors for each operation: {gpu} of GPU time and {cpu} of CPU time "
         "as recorded. A fused step makes one pass in about {fused} of GPU time.",
+        "title_loop": "A Python loop updates {tensors} tensors one by one: {kernels} kernels a step",
+        "text_loop": "{ops}, for each tensor anew: {gpu} of GPU time and {cpu} of CPU time as recorded, where one foreach call for each of "
+        "these ops takes all tensors.",
         "fix": "torch.optim.{optimizer}(..., fused=True)",
+        "fix_loop": "torch._foreach_lerp_(averages, parameters, 1 - decay), torch._foreach_mul_(gradients, scale) and their like, outside "
+        "autograd; torch.optim with fused=True for an optimizer, torch.optim.swa_utils.AveragedModel for an average of weights, "
+        "torch.nn.utils.clip_grad_norm_ for clipping.",
         "fix_fused": "torch.optim.{optimizer}(..., fused=True)",
         "fix_other": "torch.optim.{optimizer}(..., foreach=True), or an optimizer with fused=True (Adam, AdamW, SGD, Adagrad).",
         "fix_foreach_other": "Compile the step, torch.compile(optimizer.step), or use an optimizer with fused=True.",
         "doc_finds": "Optimizer steps (`Optimizer.step#...`) without a fused kernel: several kernels for each parameter tensor, or "
-        "one foreach kernel for each operation.",
+        "one foreach kernel for each operation. And loops outside `torch.optim` that do the same few pointwise ops in place to ten "
+        "tensors or more, of different shapes, one after the other: an optimizer written out, a moving average of the weights.",
         "doc_why": "An Adam step by single ops launches about 8 kernels a tensor and moves the optimizer's state through memory "
         "once for each of them; with hundreds of tensors, launching alone takes milliseconds.",
         "doc_fix": "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n\nFor optimizers without a fused form: foreach=True, "
@@ -156,6 +208,7 @@ RULE = Rule(
         "doc_fine": "A step that is small beside the rest: a handful of tensors, or a GPU that is busy anyway. Fused optimizers of other "
         "libraries, and a compiled `optimizer.step`, are one pass already.",
         "doc_measured": "GPU and CPU time of the optimizer's annotation against a fused step: parameter, gradient and state moved "
-        "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 µs of CPU for each tensor.",
+        "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 µs of CPU for each tensor. For other loops: GPU and CPU time of their "
+        "calls against the same bytes at that rate and the same 8 µs.",
     },
 )

@@ -140,7 +140,7 @@ def _chains(ctx: Context, seq: Sequence, run: Array, cache: dict[bytes, list[Cha
         members = run[chain.begin : chain.end]
         if seq.call[members[0]] == seq.call[members[-1]]:
             continue  # inside one call: its own affair
-        if np.count_nonzero(seq.kind[members] != "memcpy-dtod") < 2:
+        if np.count_nonzero((seq.kind[members] != "memcpy-dtod") & (seq.named[members] != "cat")) < 2:
             continue  # a copy beside a single op: whether it is needed is another matter than fusing
         ns = seq.ns[members].astype(np.float64)
         now = float(ns.sum())
