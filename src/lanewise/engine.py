@@ -109,7 +109,8 @@ def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]
         change = _less(draft.change, taken_rows, taken_cpu)
         saving = alone[i] if change is draft.change else _saving(context, draft, change)
         if saving is not None and alone[i] and saving < _LEAST_REMAINDER * (alone[i] or 0.0):
-            max(out, key=lambda p: _shared(context, p.draft.change, draft.change)).folded.append(rule.id)
+            claimed = [_shared(context, p.draft.change, draft.change) for p in out]
+            out[int(np.argmax(claimed))].folded.append(rule.id)
             continue
         saving = room.within(saving, change)
         ends = (None if end is None else _less(end, taken_rows, taken_cpu) for end in (draft.low, draft.high))

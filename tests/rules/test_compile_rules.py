@@ -7,7 +7,7 @@ from diagnosing import claim, finding, outcome, truth
 
 from builder import TraceBuilder
 from lanewise import explain, load
-from places import DATA
+from places import ROOT
 
 
 def compiling(steps: tuple[int, ...], n: int = 4) -> TraceBuilder:
@@ -102,7 +102,10 @@ def test_functions_compiled_apart_are_no_certain_break() -> None:
 )
 def test_breaks_as_torch_records_them(name: str, found_regions: int | None) -> None:
     """Recorded on a CPU with torch 2.13: two breaks; one in a function called twice; `.item()`; none; layers apart."""
-    found = next((f for f in explain(load(DATA / "graph_breaks" / f"{name}.json.gz")).findings if f.id == "graph-breaks"), None)
+    found = next(
+        (f for f in explain(load(ROOT / "tests/rules/graph_breaks" / f"{name}.json.gz")).findings if f.id == "graph-breaks"),
+        None,
+    )
     if found_regions is None:
         assert found is None
     else:
