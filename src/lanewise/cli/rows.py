@@ -60,9 +60,9 @@ def step_rows(trace: Trace, lang: str) -> Rows:
             lambda i: None if found.gpu_busy_ns[i] < 0 else us(int(found.gpu_busy_ns[i])),
         ),
         (Field("launches", "col-launches", "Int64"), lambda i: int(found.launches[i])),
-        (Field("kernels", "col-kernels", "Int64"), lambda i: int(found.kernels[i])),
-        (Field("copies", "col-copies", "Int64"), lambda i: int(found.copies[i])),
-        (Field("memsets", "col-memsets", "Int64"), lambda i: int(found.memsets[i])),
+        (Field("kernels", "col-kernels", "Int64", optional=True), lambda i: int(found.kernels[i])),
+        (Field("copies", "col-copies", "Int64", optional=True), lambda i: int(found.copies[i])),
+        (Field("memsets", "col-memsets", "Int64", optional=True), lambda i: int(found.memsets[i])),
         (Field("start_us", None, "Float64"), lambda i: us(int(found.start[i]))),
     ]
     return rows_of(range(len(found)), columns)
@@ -94,9 +94,9 @@ def _op_columns(found: Sequence[OpRow], *more: OpColumn) -> list[OpColumn]:
         *more,
         (Field("count", "col-calls", "Int64"), lambda r: r.count),
         (Field("cpu_self_us", "col-cpu-self", "Float64"), lambda r: us(r.cpu_self_ns)),
-        (Field("cpu_total_us", "col-cpu-total", "Float64", optional=bool(more)), lambda r: us(r.cpu_total_ns)),
+        (Field("cpu_total_us", "col-cpu-total", "Float64", optional=True), lambda r: us(r.cpu_total_ns)),
         (Field("gpu_self_us", "col-gpu-self" if with_gpu else None, "Float64"), lambda r: us(r.gpu_self_ns)),
-        (Field("gpu_total_us", "col-gpu-total" if with_gpu else None, "Float64"), lambda r: us(r.gpu_total_ns)),
+        (Field("gpu_total_us", "col-gpu-total" if with_gpu else None, "Float64", optional=True), lambda r: us(r.gpu_total_ns)),
         (Field("gpu_ops", None, "Int64"), lambda r: r.gpu_ops),
     ]
 
@@ -109,12 +109,15 @@ def kernel_rows(trace: Trace, lang: str) -> Rows:
     found = kernel_table(trace)
     whole = sum(r.total_ns for r in found)
     columns: list[tuple[Field, Callable[[KernelRow], Any]]] = [
-        (Field("name", "col-kernel", "String", 24), lambda r: r.name),
+        (Field("name", "col-kernel", "String", 22), lambda r: r.name),
         (Field("kind", None, "String"), lambda r: r.kind),
         (Field("count", "col-calls", "Int64"), lambda r: r.count),
         (Field("total_us", "col-time", "Float64"), lambda r: us(r.total_ns)),
-        (Field("share_ratio", "col-share", "Float64"), lambda r: round(r.total_ns / whole, 6) if whole else None),
-        (Field("mean_us", "col-mean", "Float64"), lambda r: us(r.mean_ns)),
+        (
+            Field("share_ratio", "col-share", "Float64", optional=True),
+            lambda r: round(r.total_ns / whole, 6) if whole else None,
+        ),
+        (Field("mean_us", "col-mean", "Float64", optional=True), lambda r: us(r.mean_ns)),
         (Field("median_us", "col-median", "Float64"), lambda r: us(r.median_ns)),
         (Field("ops", "col-from", "List", 14), lambda r: list(r.ops)),
     ]

@@ -69,7 +69,7 @@ def _heads(lang: str) -> list[Column]:
     numbers = ["col-flops", "col-bandwidth", "col-of-limit"]
     return [
         Column(TEXTS("col-kernel", lang), least=20),
-        *(Column(TEXTS(key, lang), right=True) for key in numbers),
+        *(Column(TEXTS(key, lang), right=True, optional=key == "col-flops") for key in numbers),
         Column(TEXTS("col-bound", lang)),
         Column(TEXTS("col-headroom", lang), right=True),
     ]

@@ -177,7 +177,8 @@ def step_texts(report: Report) -> list[str]:
     step, lang = report.step, report.lang
     if not step.count:
         return [TEXTS("no-steps", lang)]
-    busy = "" if step.gpu_busy_us is None or not report.gpu else TEXTS("step-gpu", lang, busy=us_text(step.gpu_busy_us, lang))
+    key = "step-gpu-one" if step.count == 1 else "step-gpu"
+    busy = "" if step.gpu_busy_us is None or not report.gpu else TEXTS(key, lang, busy=us_text(step.gpu_busy_us, lang))
     # Japanese sentences follow one another without a space.
     out = [(" " if lang == "en" else "").join(filter(None, (_step_time(report), busy)))]
     if step.count > 1:

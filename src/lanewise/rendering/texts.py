@@ -76,6 +76,7 @@ TEXTS = Catalog(
         "step-one": "{time}, one step, under the profiler.",
         "step-range": "{low} to {high}; longest: {name}",
         "step-gpu": "GPU busy {busy} of each.",
+        "step-gpu-one": "GPU busy {busy} of it.",
         "no-steps": "No step marks, so there are no figures per step.",
         # GPU time
         "gpu-line": "busy {share} of {window}, GPU ops: {ops}",
