@@ -10,6 +10,7 @@ from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_w
 from lanewise.analyses.gpu_time import DeviceTime, device_times
 from lanewise.analyses.steps import Steps, steps
 from lanewise.analyses.tables import kernel_table, op_table
+from lanewise.analyses.unprofiled import unprofiled_step
 from lanewise.analyses.versions import versions
 from lanewise.engine import diagnose
 from lanewise.kernels import decode
@@ -21,7 +22,7 @@ from lanewise.rules.context import Context
 from lanewise.verdict import verdict, where_time_goes
 from lanewise.version import __version__
 
-__all__ = ["explain", "unprofiled_step"]
+__all__ = ["explain"]
 
 
 def explain(trace: Trace, lang: str = "en") -> doc.Report:
@@ -55,24 +56,6 @@ def explain(trace: Trace, lang: str = "en") -> doc.Report:
         checks=diagnosis.checks,
         roofline=roofline(trace, lang),
     )
-
-
-# A year: what is longer is no time of a step.
-_LONGEST_STEP_US = 366 * 86400 * 1e6
-
-
-def unprofiled_step(trace: Trace) -> dict[str, Any] | None:
-    """The step's time outside the profiler as the recorder left it in the trace, in us, or None.
-
-    A dict with ``median`` and ``steps``, and ``min`` and ``max`` where kept; see the document of the recorder.
-    """
-    own = trace.header.get("lanewise")
-    timed = own.get("unprofiled_step_us") if isinstance(own, dict) else None
-    if not isinstance(timed, dict):
-        return None
-    median = timed.get("median")
-    good = isinstance(median, int | float) and not isinstance(median, bool) and 0 < median < _LONGEST_STEP_US
-    return timed if good else None
 
 
 def _trace_section(trace: Trace, notes: list[Note], lang: str) -> doc.TraceSection:

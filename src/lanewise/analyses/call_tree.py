@@ -13,7 +13,7 @@ from lanewise.model.trace import Trace
 
 from .id_sets import in_groups
 
-__all__ = ["CALL_CATEGORIES", "OP_CATEGORIES", "full_tree", "op_tree", "self_times"]
+__all__ = ["CALL_CATEGORIES", "OP_CATEGORIES", "OUTSIDE_RANK", "full_tree", "op_tree", "self_times"]
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +23,9 @@ CALL_CATEGORIES = ("cuda_runtime", "cuda_driver")
 # Of events that cover exactly the same time the one named first is outside: a range is opened before what it marks, a frame
 # before the op that it calls, an op before the runtime calls that it makes, a runtime call before the driver's.
 _OUTSIDE_FIRST = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
+OUTSIDE_RANK: Array = np.full(len(CATEGORY_CODES), len(_OUTSIDE_FIRST), dtype=np.int8)
+"""int8, by code of a category: of events that cover exactly the same time, the one with the least rank is outside."""
+OUTSIDE_RANK[[CATEGORY_CODES[category] for category in _OUTSIDE_FIRST]] = np.arange(len(_OUTSIDE_FIRST))
 
 
 def op_tree(trace: Trace) -> Nesting:
@@ -48,10 +51,7 @@ def _tree(trace: Trace, categories: tuple[str, ...]) -> Nesting:
         rows, lane = np.r_[rows, overhead], np.r_[lane, thread]
         order = np.argsort(rows, kind="stable")
         rows, lane = rows[order], lane[order]
-    ranks = np.full(len(CATEGORY_CODES), len(_OUTSIDE_FIRST), dtype=np.int8)
-    for rank, category in enumerate(_OUTSIDE_FIRST):
-        ranks[CATEGORY_CODES[category]] = rank
-    return nest(rows, trace.ts[rows], trace.end[rows], lane, ranks[trace.category[rows]])
+    return nest(rows, trace.ts[rows], trace.end[rows], lane, OUTSIDE_RANK[trace.category[rows]])
 
 
 def _overhead_threads(trace: Trace) -> tuple[Array, Array]:

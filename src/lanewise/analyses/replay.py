@@ -27,6 +27,7 @@ from .gpu_time import gpu_op_times
 from .launches import launches
 from .replay_chain import Chain, Pipeline, chain_of
 from .steps import Steps, steps
+from .unprofiled import unprofiled_step
 
 __all__ = ["PROFILER_EVENT_NS", "PROFILER_STEP_NS", "Change", "Replay", "replay"]
 
@@ -257,10 +258,8 @@ def replay(trace: Trace) -> Replay | None:
     chain = chain_of(trace, found, chosen)
     if chain is None:
         return None
-    own = trace.header.get("lanewise")
-    timed = own.get("unprofiled_step_us") if isinstance(own, dict) else None
-    median = timed.get("median") if isinstance(timed, dict) else None
-    unprofiled = float(median) * 1000 if isinstance(median, int | float) and 0 < median < 1e14 else None
+    timed = unprofiled_step(trace)
+    unprofiled = None if timed is None else float(timed["median"]) * 1000
     profiled = float(np.median(found.time_ns))
     return Replay(chain, chosen, (_latency(trace), _return(trace)), profiled, unprofiled)
 

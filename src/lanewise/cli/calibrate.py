@@ -37,13 +37,7 @@ TEXTS = Catalog(
 @click.option("--dtype", "dtypes", multiple=True, help="Measure products of this type only; may be repeated.")
 @click.option("--show", is_flag=True, help="Show what was measured before, and measure nothing.")
 @click.option("--no-save", is_flag=True, help="Do not keep what is measured.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "json")
 @options.lang_option
 def command(index: int, dtypes: tuple[str, ...], show: bool, no_save: bool, form: str, lang: str) -> None:
     """Measure what this GPU can really reach: streaming its memory, and large products by type.

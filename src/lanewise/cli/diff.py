@@ -16,15 +16,11 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
-
 
 @click.command("diff", short_help="What changed between two traces, and what noise does not let one see.")
 @click.argument("base", metavar="BASE")
 @click.argument("others", metavar="NEW...", nargs=-1, required=True)
-@click.option(
-    "--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Format of the output.  [default: terminal]"
-)
+@options.form_option("terminal", "html", "json", "md", default=None)
 @click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the format.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All groups of kernels, and figures that are the same.")
@@ -66,7 +62,7 @@ def command(
     lanewise diff main.json.gz pr.json.gz --fail-on structure     for CI: exit 1 when a step runs something else
     lanewise diff naive.json.gz inplace.json.gz sdpa.json.gz      a ladder in one view
     """
-    chosen = options.form_of(out, form, _SUFFIXES, "terminal")
+    chosen = options.form_of(out, form, options.REPORT_SUFFIXES, "terminal")
     if out is not None:
         options.check_writable(out, force=force)
     traces = [options.open_trace(path, quiet=quiet, lang=lang, window=window) for path in (base, *others)]

@@ -19,13 +19,7 @@ _STYLE = {"ok": "green", "warning": "yellow", "failed": "red", "absent": "dim"}
 
 @click.command("doctor", short_help="Can this machine record? What to do where it cannot.")
 @click.option("-o", "--out", default="traces", show_default=True, help="Folder that traces would go to.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "json")
 @options.lang_option
 def command(out: str, form: str, lang: str) -> None:
     """Can this machine record? Makes a tiny capture and checks what it needs.

@@ -23,13 +23,7 @@ __all__ = ["command"]
 @options.force_option
 @click.option("--strict", is_flag=True, help="Exit 1 also when something could not be checked.")
 @click.option("-v", "--verbose", is_flag=True, help="Also what holds.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "json")
 @options.window_options
 @options.lang_option
 @options.quiet_option

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
 _RULE = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)*\Z")
 _SAVING = re.compile(r"(\d+(?:\.\d+)?)\s*(%|ns|us|µs|ms|s)\Z")
 _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
@@ -31,9 +30,7 @@ _US = {"ns": 1e-3, "us": 1.0, "µs": 1.0, "ms": 1e3, "s": 1e6}
 
 @click.command("explain", short_help="What this trace shows, and why the step takes as long as it does.")
 @options.trace_argument
-@click.option(
-    "--format", "form", type=click.Choice(["terminal", "html", "json", "md"]), help="Format of the output.  [default: terminal]"
-)
+@options.form_option("terminal", "html", "json", "md", default=None)
 @click.option("-o", "--out", metavar="FILE", help="Write to a file; .html, .json, .md or .txt decides the format.")
 @options.force_option
 @click.option("-v", "--verbose", is_flag=True, help="All evidence, and all rows of all tables.")
@@ -74,7 +71,7 @@ def command(
     lanewise explain trace.json.gz --fail-on 5%        for CI: exit 1 when 5% could be saved
     """
     limits = [_limit(text) for text in fail_on]
-    chosen = options.form_of(out, form, _SUFFIXES, "terminal")
+    chosen = options.form_of(out, form, options.REPORT_SUFFIXES, "terminal")
     if out is not None:
         options.check_writable(out, force=force)
     loaded = options.open_trace(trace, quiet=quiet, lang=lang, window=window)

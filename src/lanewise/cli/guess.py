@@ -22,13 +22,7 @@ __all__ = ["command"]
 @click.option("--in", "within", metavar="NAME", help="Look into this annotation (or module) rather than the whole step.")
 @click.option("--step", type=click.IntRange(0), metavar="N", help="This step.  [default: the second]")
 @click.option("-v", "--verbose", is_flag=True, help="All ops and all reasons.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "json")
 @options.window_options
 @options.lang_option
 @options.quiet_option

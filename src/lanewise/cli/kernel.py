@@ -16,13 +16,7 @@ __all__ = ["command"]
 
 @click.command("kernel")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "json"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "json")
 @options.lang_option
 def command(names: tuple[str, ...], form: str, lang: str) -> None:
     """Say in words what kernel names tell.

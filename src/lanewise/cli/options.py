@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from lanewise.model.trace import Trace
 
 __all__ = [
+    "REPORT_SUFFIXES",
     "check_writable",
     "force_option",
     "form_of",
+    "form_option",
     "lang_option",
     "open_trace",
     "quiet_option",
@@ -38,6 +40,8 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# What a file's suffix decides where a report or a comparison is written.
+REPORT_SUFFIXES = {".html": "html", ".json": "json", ".md": "md", ".txt": "terminal"}
 # Loads that take less say nothing.
 _PATIENCE_S = 1.0
 _DEFAULT_WIDTH = 80
@@ -59,6 +63,17 @@ def lang_option(command: F) -> F:
         help="Language of the output.  [default: the locale's]",
     )
     return option(command)
+
+
+def form_option(*forms: str, default: str | None = "terminal") -> Callable[[F], F]:
+    """``--format``, handed on as ``form``.
+
+    Args:
+        forms: what there is to choose from.
+        default: None where a file's suffix may decide, see `form_of`.
+    """
+    text = "Format of the output.  [default: terminal]"
+    return click.option("--format", "form", type=click.Choice(forms), default=default, help=text)
 
 
 def quiet_option(command: F) -> F:

@@ -14,13 +14,7 @@ __all__ = ["command"]
 
 @click.command("rule", short_help="What a finding means: why it costs time, how to fix it, how it is measured.")
 @click.argument("rule_id", metavar="[ID]", required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["terminal", "md"]),
-    default="terminal",
-    help="Format of the output.  [default: terminal]",
-)
+@options.form_option("terminal", "md")
 @options.lang_option
 def command(rule_id: str | None, form: str, lang: str) -> None:
     """Show the page of a rule, or without ID the list of all.

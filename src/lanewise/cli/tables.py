@@ -41,12 +41,7 @@ def _table_options(sort: str) -> Callable[[F], F]:
             options.window_options,
             options.force_option,
             click.option("-o", "--out", metavar="FILE", help="Write to a file; .csv, .json or .parquet decides the format."),
-            click.option(
-                "--format",
-                "form",
-                type=click.Choice(["terminal", "csv", "json"]),
-                help="Format of the output.  [default: terminal]",
-            ),
+            options.form_option("terminal", "csv", "json", default=None),
             click.option("--limit", type=click.IntRange(0), help="Rows to show, 0 for all.  [default: 20; all in files]"),
             click.option("--sort", metavar="COLUMN", help=f"Sort by a column, the largest first.  [default: {sort}]"),
             options.trace_argument,

@@ -16,7 +16,8 @@ from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import step_times
 from lanewise.analyses.launches import LAUNCH_KINDS
 from lanewise.analyses.quiet_ops import VIEW_OPS
-from lanewise.explaining import explain, unprofiled_step
+from lanewise.analyses.unprofiled import unprofiled_step
+from lanewise.explaining import explain
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 from lanewise.report import Report

@@ -18,15 +18,14 @@ import numpy.typing as npt
 from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTHER_CATEGORY, canonical_category
 
 from .arguments import TABLES, Collectives, Table
-from .exact import exact_ns
+from .exact import NO_TIME, exact_ns
 from .numbering import Numbering, Numbers, Parts
 from .records import EXACT_FLOAT_US, Args
 from .values import MISSING, Floats, integers
 
-__all__ = ["NO_TIME", "ChunkColumns", "Columns", "NeedsTextError"]
+__all__ = ["ChunkColumns", "Columns", "NeedsTextError"]
 
 Array = npt.NDArray[Any]
-NO_TIME = np.iinfo(np.int64).min
 _NO_ARGS = Args()
 # A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
 # that sums of durations fit into int64.

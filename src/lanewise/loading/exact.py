@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["EARLIEST_NS", "LATEST_NS", "exact_ns", "ns_of_text"]
+__all__ = ["EARLIEST_NS", "LATEST_NS", "NO_TIME", "exact_ns", "ns_of_text"]
 
-_NONE = np.iinfo(np.int64).min
+NO_TIME = np.iinfo(np.int64).min
+"""Where there is no time, or none that fits."""
 # Times outside of these are no times, and differences of times within them fit into int64: 1933 to 2116 since the epoch.
 EARLIEST_NS, LATEST_NS = -(2**60), 2**62
 _LONGEST_TEXT = 64
@@ -37,12 +38,12 @@ def ns_of_text(text: bytes) -> int | None:
 def exact_ns(raws: Sequence[Any]) -> npt.NDArray[np.int64]:
     """int64 nanoseconds of JSON numbers given as text (buffers; empty or ``null`` where there is none).
 
-    Where there is none, or none that fits, it is the minimum of int64.
+    Where there is none, or none that fits, it is `NO_TIME`.
 
     Texts of one shape (as many digits before the point, at most three after it) are converted together.
     """
     texts = [bytes(r) for r in raws]
-    out = np.full(len(texts), _NONE, dtype=np.int64)
+    out = np.full(len(texts), NO_TIME, dtype=np.int64)
     lengths = np.array([len(t) for t in texts])
     for length in np.unique(lengths):
         if length == 0:
@@ -71,7 +72,7 @@ def _convert(
             # With 19 digits, what begins with 5 or more is beyond the latest time, and what begins with 9 would overflow.
             fits = block[:, 0] < ord("5") if digits_ns == 19 else np.ones(len(block), dtype=np.bool_)
             value = (block[:, columns].astype(np.int64) - ord("0")) @ powers
-            out[rows[some]] = np.where(fits & (value <= LATEST_NS), value, _NONE)
+            out[rows[some]] = np.where(fits & (value <= LATEST_NS), value, NO_TIME)
         else:  # a sign, an exponent, more digits
             for row in rows[some]:
                 ns = ns_of_text(texts[row])

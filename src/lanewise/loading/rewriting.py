@@ -11,10 +11,9 @@ import msgspec
 import numpy as np
 from msgspec import Raw, Struct
 
-from .columns import NO_TIME
 from .decoding import DECODE_ERRORS
 from .event_texts import EventTexts, Text
-from .exact import exact_ns
+from .exact import NO_TIME, exact_ns
 from .reader import Progress
 from .source import TraceSource, open_source
 from .writing import trace_file

@@ -17,10 +17,9 @@ from msgspec import Raw, Struct
 
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES, canonical_category
 
-from .columns import NO_TIME
 from .decoding import DECODE_ERRORS
 from .event_texts import EventTexts, Text
-from .exact import exact_ns
+from .exact import NO_TIME, exact_ns
 from .numbering import Numbering
 from .reader import Progress
 from .reading import survey

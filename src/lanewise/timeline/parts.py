@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.analyses.call_tree import OUTSIDE_RANK
 from lanewise.analyses.steps import steps
 from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES
 from lanewise.model.trace import Trace
@@ -21,7 +22,6 @@ Array = npt.NDArray[Any]
 LAYERS = ("marks", "gpu", "modules", "ops", "frames")
 
 # Of events that cover the same time, which is outside; as the call tree has it.
-_OUTSIDE_FIRST = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,13 @@ def _layers(trace: Trace) -> Array:
 
 def _drawing_order(trace: Trace) -> Array:
     """Event numbers by start, of those that start together the longest first, then as the call tree nests them."""
-    rank = np.full(len(CATEGORY_CODES), len(_OUTSIDE_FIRST), dtype=np.int8)
-    for place, category in enumerate(_OUTSIDE_FIRST):
-        rank[CATEGORY_CODES[category]] = place
     order = np.arange(len(trace))
     tied = np.zeros(len(trace), dtype=np.bool_)
     same = trace.ts[1:] == trace.ts[:-1]
     tied[1:] |= same
     tied[:-1] |= same
     rows = np.flatnonzero(tied)
-    order[rows] = rows[np.lexsort((rows, rank[trace.category[rows]], -trace.dur[rows], trace.ts[rows]))]
+    order[rows] = rows[np.lexsort((rows, OUTSIDE_RANK[trace.category[rows]], -trace.dur[rows], trace.ts[rows]))]
     return order
 
 

@@ -15,10 +15,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.analyses.call_tree import OUTSIDE_RANK
 from lanewise.analyses.steps import steps
 from lanewise.kernels import decode
 from lanewise.loading.rewriting import Key, rewrite
-from lanewise.model.schema import CATEGORY_CODES, GPU_CATEGORIES
+from lanewise.model.schema import GPU_CATEGORIES
 from lanewise.model.trace import Lane, Trace
 from lanewise.report import Report
 from lanewise.timeline.drawing import evidence_events
@@ -30,7 +31,6 @@ __all__ = ["Exported", "export"]
 
 Array = npt.NDArray[Any]
 
-_OUTSIDE_FIRST = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
 # Metadata events have a time too, which no viewer looks at.
 _NO_ARGS: Mapping[str, Any] = {}
 
@@ -80,24 +80,15 @@ def _free_threads(trace: Trace) -> Iterator[int]:
     return iter(range(first, 2**31))
 
 
-def _rank(trace: Trace) -> Array:
-    rank = np.full(len(CATEGORY_CODES), len(_OUTSIDE_FIRST), dtype=np.int8)
-    for place, category in enumerate(_OUTSIDE_FIRST):
-        rank[CATEGORY_CODES[category]] = place
-    ranks: Array = rank[trace.category]
-    return ranks
-
-
 def _moved(trace: Trace, threads: Iterator[int]) -> tuple[dict[Key, list[Any]], list[dict[str, Any]], int]:
     """The events that change their lane with their new threads, the names of these, and how many lanes that makes."""
     moved: dict[Key, list[Any]] = {}
     names: list[dict[str, Any]] = []
-    rank = _rank(trace)
     order = np.argsort(trace.lane, kind="stable")
     bounds = np.searchsorted(trace.lane[order], np.arange(len(trace.lanes) + 1))
     for number, lane in enumerate(trace.lanes):
         events = order[bounds[number] : bounds[number + 1]]
-        extra = extra_lanes(trace.ts[events], trace.end[events], rank[events])
+        extra = extra_lanes(trace.ts[events], trace.end[events], OUTSIDE_RANK[trace.category[events]])
         tids = [next(threads) for _ in range(int(extra.max(initial=0)))]
         names += [_thread(lane.pid, tid, f"{_label(lane)} +{i + 1}") for i, tid in enumerate(tids)]
         for event, place in zip(events[extra > 0].tolist(), extra[extra > 0].tolist(), strict=True):
