@@ -96,6 +96,7 @@ def test_words(identifier: str, words: str) -> None:
     [
         ("my_ncclish_gemm", "gemm", None),
         ("reshape_and_cache_flash_kernel", "kv-cache", None),
+        ("paged_kv_cache_append_kernel", "kv-cache", None),
         ("BatchPrefillWithPagedKVCacheKernel", "attention", None),
         ("allreduce_rmsnorm_fused", "collective", None),
         ("add_rmsnorm_quant_kernel", "norm", None),

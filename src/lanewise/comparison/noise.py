@@ -61,7 +61,7 @@ LEAST_STEPS = 3
 _ERRORS = 3.5
 # Of a median against a mean's standard error, for normal noise: sqrt(pi / 2).
 _MEDIAN_ERROR = math.sqrt(math.pi / 2)
-_MAD_TO_SIGMA = 1.4826
+_MAD_TO_SIGMA = 1.4826  # median distance from the median to a standard deviation, for normal noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ __all__ = ["DTYPES", "measure"]
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 
+# The best of some bursts, with rests between: a card that is warm from the burst before lowers its clock.
 _WARM_UP = 3
 _BURSTS = 6
 _CALLS = 5
@@ -36,7 +37,7 @@ _STREAM_BYTES = 2 * _GIB
 # Sizes of products, all multiples of every tile; each is tried as long as a call stays below the limit. None is best
 # everywhere: on an H200 bf16 was as fast at 4096 as at 8192, fp8 and int8 at 8192 or above.
 _SIZES = (2048, 4096, 8192, 16384)
-_LONGEST_CALL_S = 0.06
+_LONGEST_CALL_S = 0.06  # a size takes 33 calls: two seconds
 
 # FP64 tensor cores are in the data-center cards alone (CUDA C++ Programming Guide, compute capabilities 8.0, 9.0, 10.0).
 _FP64_TENSOR_CORES = {(8, 0), (9, 0), (10, 0)}

@@ -26,7 +26,7 @@ STATUSES = ("matched", "inside", "moved", "missing", "unexpected")
 """matched: guessed and ran. inside: guessed, and done by a kernel that does other things too. moved: guessed and ran at another
 place. missing: guessed, did not run. unexpected: ran, not guessed."""
 
-_MOST = 10_000
+_MOST = 10_000  # of one word: a step has fewer GPU ops than that, and a slip must not fill the memory
 # Words times ops from which on the order is no longer compared, only how many of each: a table of so many cells takes a second.
 _MOST_CELLS = 4_000_000
 _TOKEN = re.compile(r"[^\W\d](?:[\w:]|-(?=\w))*(?:\s*[*x×]\s*\d+(?![\w]))?|\d+")

@@ -40,7 +40,7 @@ _KNOWN_AT_LEAST = 0.5
 GPU_BOUND = 0.92
 # Standard errors of a median that a figure must be outside by.
 _ERRORS = 3.5
-_CUDA = 1
+_CUDA = 1  # c10's DeviceType, as memory events have it
 
 
 class Measuring:

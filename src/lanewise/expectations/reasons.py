@@ -32,7 +32,7 @@ _GENERIC = re.compile(r"aten::(copy_|clone|_to_copy|to|fill_|zero_|empty\w*)$")
 _NODE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(\w+?)Backward\d*$")
 _A_VIEW = re.compile(r"aten::(_?\w*view\w*|as_strided|expand|t|transpose|reshape|select|slice|unsqueeze|squeeze|permute)")
 _PRODUCTS = ("gemm", "gemv")
-_NEAR = 64
+_NEAR = 64  # neighbours among which kernels of one call are looked for: more than any op launches
 _COPIES = frozenset({"cast-copy", "memcpy-dtod"})
 
 

@@ -22,7 +22,7 @@ _TILE_MULTIPLE_D = re.compile(r"InMemoryDataOperationEnum\)\d+, \d+, \d+, (\d+),
 _INNER = re.compile(r"ck_tile::(\w+)")
 _MATRIX = re.compile(r"xdl|wmma|mfma|Xdl|Wmma", re.IGNORECASE)
 _ATTENTION_TILE = re.compile(r"TileFmhaShape<ck_tile::sequence<(\d+), (\d+)")
-_HEAD = 1600
+_HEAD = 1600  # of a name: types and tiles stand first, and the rest can be tens of kB
 
 
 def matches(name: Name) -> bool:

@@ -82,7 +82,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
 
 _RANK = {phrase: rank for rank, (_, phrases) in enumerate(_VOCABULARY) for phrase in phrases.split()}
 _KINDS = tuple(kind for kind, _ in _VOCABULARY)
-_LONGEST = 3
+_LONGEST = max(phrase.count("_") + 1 for phrase in _RANK)  # words of a phrase
 _BEGINS_PHRASE = frozenset(phrase.split("_")[0] for phrase in _RANK if "_" in phrase)
 # Words that end so: `s16816gemm`, `dequantize_layernorm`, `cudaCoreGemm` ...
 _ENDINGS = {"gemm": "gemm", "matmul": "matmul", "gemv": "gemv", "norm": "norm", "softmax": "softmax", "attn": "attn"}

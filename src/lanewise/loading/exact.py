@@ -15,8 +15,8 @@ NO_TIME = np.iinfo(np.int64).min
 """Where there is no time, or none that fits."""
 # Times outside of these are no times, and differences of times within them fit into int64: 1933 to 2116 since the epoch.
 EARLIEST_NS, LATEST_NS = -(2**60), 2**62
-_LONGEST_TEXT = 64
-_LARGEST_EXPONENT = 20
+_LONGEST_TEXT = 64  # a longer one is no time, and Decimal would read all of it
+_LARGEST_EXPONENT = 20  # beyond int64 in any case; a whole number of such a size is not written out
 
 
 def ns_of_text(text: bytes) -> int | None:

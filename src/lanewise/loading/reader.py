@@ -30,9 +30,9 @@ __all__ = ["Document", "Progress", "read_document"]
 Progress = Callable[[int, int | None], None]
 
 _WORKERS_FROM_BYTES = 48 << 20  # below this, starting processes costs more than they save
-_IN_FLIGHT = 8
-_SNIFFED_BYTES = 4096
-_LARGEST_TAIL = 64 << 20
+_IN_FLIGHT = 8  # chunks that workers have or wait for: enough that none is idle, few enough for memory
+_SNIFFED_BYTES = 4096  # the beginning of a file says what kind it is
+_LARGEST_TAIL = 64 << 20  # text behind the events: the rest of a header, not another file
 _JOINED_BYTES = 256 << 10  # of the next chunk, to see whether an event goes on there
 
 

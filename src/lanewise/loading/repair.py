@@ -37,8 +37,8 @@ _ONLY_BRACKETS = re.compile(rb"[\s\0,}\]]*\Z")
 _MERGE_PIECES = 16  # an event with objects in its arguments may be split; more than this many are not joined again
 _LARGEST_MENDED = 16 << 20  # what is larger is given up: mending takes many passes over the text
 _LARGEST_INNER = 64  # places within a piece where another event may begin
-_LARGEST_SEARCHED = 1 << 20
-_LARGEST_MEMBERS = 1 << 16
+_LARGEST_SEARCHED = 1 << 20  # of one damaged place, so that damage in a large file takes no more time than reading it
+_LARGEST_MEMBERS = 1 << 16  # keys of a header
 
 
 @dataclass(slots=True)

@@ -32,8 +32,8 @@ TraceSource = str | os.PathLike[str] | IO[bytes]
 # cost time per block; between 1 and 16 MiB the speed differs by less than 3 %.
 BLOCK_BYTES = 4 << 20
 _COMPRESSED_BYTES = 1 << 20
-_PIECE_BYTES = 2 << 10
-_TRAILER_BYTES = 8
+_PIECE_BYTES = 2 << 10  # handed to the decompressor at a time: all before a damaged piece is kept
+_TRAILER_BYTES = 8  # checksum and size at the end of a gzip member
 _GZIP = b"\x1f\x8b"
 
 

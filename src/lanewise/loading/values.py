@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 MISSING = -1
 # Devices are numbered from 0; a stream may be told by its address.
 MOST_DEVICES, LARGEST_STREAM = 2**15, 2**48
-_LARGEST_RATIO = 1e6
+_LARGEST_RATIO = 1e6  # no occupancy and no number of blocks or warps of an SM comes near it; what does is damage
 
 
 def integers(values: list[Any]) -> Array:

@@ -27,6 +27,7 @@ _INJECTED_LIBRARIES = re.compile(
     r"libToolsInjection|libcuda-injection|libnsys|libInterceptorInjection|libnvperf_host_injection|libdlprof|librocprof"
 )
 _DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
+# CUptiResult, as cupti_result.h numbers them.
 _MULTIPLE_SUBSCRIBERS = 39
 _NO_PRIVILEGES = 35
 _VIRTUALISED = {16, 37, 38}  # unsupported device: older, virtual GPU, debugger or confidential mode

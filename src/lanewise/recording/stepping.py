@@ -51,7 +51,7 @@ _PATIENCE = 8
 # Validation before training is short by convention (Lightning: 2 batches); a program that only evaluates but
 # has built an optimizer must not wait for ever.
 _CALLS_BEFORE_TRAINING = 200
-_GRADIENTS_LOOKED_AT = 8
+_GRADIENTS_LOOKED_AT = 8  # of a module's parameters: some may be frozen or unused, hardly the first eight
 _MARK = "_lanewise_mark"
 
 

@@ -12,9 +12,20 @@ from .layout import Column, columns
 from .page import Page, us_text
 from .texts import TEXTS
 
-__all__ = ["check_lines", "evidence_lines", "evidence_rows", "facts_of", "finding_lines", "nothing_found", "saving_of"]
+__all__ = [
+    "PROOFS",
+    "check_lines",
+    "evidence_lines",
+    "evidence_rows",
+    "facts_of",
+    "finding_lines",
+    "nothing_found",
+    "saving_of",
+]
 
-_PROOFS = 2
+PROOFS = 2
+"""Events of evidence that are shown of a finding unless all are wanted."""
+
 _INDENT = 5
 
 
@@ -95,7 +106,7 @@ def _finding(page: Page, report: Report, finding: Finding, mark: str, style: str
     facts = facts_of(finding, lang)
     if facts:
         page.paragraph(" · ".join(facts), indent=_INDENT, style="dim")
-    shown = finding.evidence if page.verbose else finding.evidence[:_PROOFS]
+    shown = finding.evidence if page.verbose else finding.evidence[:PROOFS]
     if shown:
         page.lines += _evidence(page, report, shown, len(finding.evidence) - len(shown))
     if finding.fix:

@@ -11,7 +11,22 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["Column", "Part", "bar", "columns", "marks", "padded", "printed", "shortened", "shortened_path", "wrapped"]
+__all__ = [
+    "NARROWEST",
+    "Column",
+    "Part",
+    "bar",
+    "columns",
+    "marks",
+    "padded",
+    "printed",
+    "shortened",
+    "shortened_path",
+    "wrapped",
+]
+
+NARROWEST = 60
+"""Cells of the narrowest page; in a narrower terminal lines are longer than it."""
 
 _ELLIPSIS = "…"
 _WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6"

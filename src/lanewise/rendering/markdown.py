@@ -8,15 +8,13 @@ from lanewise import units
 from lanewise.report import Finding, Report
 from lanewise.roofline_texts import TEXTS as LIMIT_TEXTS
 
-from .findings import evidence_rows, facts_of, nothing_found, saving_of
+from .findings import PROOFS, evidence_rows, facts_of, nothing_found, saving_of
 from .page import us_text
 from .roofline import limit_cells, limit_remarks, share_text, worst_kernels
 from .terminal import coverage_text, machine_facts, step_texts
 from .texts import TEXTS, cause_text
 
 __all__ = ["render"]
-
-_PROOFS = 2
 
 
 def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
@@ -114,7 +112,7 @@ def _finding(report: Report, finding: Finding, number: str, verbose: bool) -> st
     facts = facts_of(finding, lang)
     if facts:
         lines += ["", " · ".join(facts)]
-    shown = finding.evidence if verbose else finding.evidence[:_PROOFS]
+    shown = finding.evidence if verbose else finding.evidence[:PROOFS]
     if shown:
         lines.append("")
     lines += [f"- {_code(name)}, {lane}, {time}, {_code(at)}" for name, lane, time, at in evidence_rows(shown, report)]

@@ -10,12 +10,11 @@ from rich.text import Text
 
 from lanewise import units
 
-from .layout import padded, shortened, wrapped
+from .layout import NARROWEST, padded, shortened, wrapped
 
 __all__ = ["LegendRow", "Page", "ns_of", "us_text"]
 
 LegendRow = tuple[str, str, str, str, str]  # mark, style, label, time, share
-_NARROWEST = 60
 
 
 def ns_of(us: float | None) -> float | None:
@@ -40,7 +39,7 @@ class Page:
 
     def __init__(self, lang: str, width: int, *, verbose: bool = False, limit: int = 8) -> None:
         self.lang = lang
-        self.width = max(width, _NARROWEST)
+        self.width = max(width, NARROWEST)
         self.verbose = verbose
         self.limit = sys.maxsize if verbose or limit == 0 else limit
         self.lines: list[Text] = []

@@ -17,7 +17,7 @@ _MOST_ROWS = 6
 _MOST_REMARKS = 3
 # A kernel that reaches more than this of its limit needs no explanation in a summary.
 _FAR_RATIO = 0.5
-_MOST_RATIO = 0.5
+_MOST_RATIO = 0.5  # of the GPU's time: where less of it is known, its share says little about the step
 # Headroom below this share of the GPU's work in a step would not be seen.
 _LEAST_RATIO = 0.005
 

@@ -11,15 +11,13 @@ from rich.text import Text
 
 from lanewise import units
 
-from .layout import Column, columns, printed
+from .layout import NARROWEST, Column, columns, printed
 from .texts import TEXTS
 
 if TYPE_CHECKING:
     import polars
 
 __all__ = ["Field", "Table", "as_bytes", "frame", "render"]
-
-_NARROWEST = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Table:
 
 def render(table: Table, *, lang: str, width: int = 80, color: bool = False) -> str:
     """The table for a terminal: names shortened in the middle, numbers with their units."""
-    width = max(width, _NARROWEST)
+    width = max(width, NARROWEST)
     if not table.rows:
         return f"{TEXTS('no-rows', lang)}\n"
     shown = [(i, f) for i, f in enumerate(table.fields) if f.title is not None]

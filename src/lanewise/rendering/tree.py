@@ -11,12 +11,11 @@ from rich.text import Text
 from lanewise import units
 from lanewise.analyses.dispatch_nodes import Node
 
-from .layout import padded, printed, shortened, wrapped
+from .layout import NARROWEST, padded, printed, shortened, wrapped
 from .texts import TEXTS
 
 __all__ = ["Branch", "render"]
 
-_NARROWEST = 60
 _TIME = 10
 _STYLES = {"user_annotation": "bold cyan", "cpu_op": "", "python_function": "dim", "kernel": "green"}
 
@@ -50,7 +49,7 @@ def render(
         width: cells of a line.
         color: whether escape codes for colours may be in it.
     """
-    page = _Tree(lang, labels, max(width, _NARROWEST))
+    page = _Tree(lang, labels, max(width, NARROWEST))
     head = Text(padded(shortened(title, page.room), page.room), style="bold")
     head.append(padded(TEXTS("tree-cpu", lang), _TIME, right=True), style="dim")
     head.append(padded(TEXTS("tree-gpu", lang), _TIME, right=True), style="dim")

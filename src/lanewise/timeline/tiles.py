@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 MOST_SLICES = 30_000
 """Slices of a tile: more than twice what a screen can tell apart, and still written and read in some tens of milliseconds."""
 
-_BINS = 2048
+_BINS = 2048  # of a stretch: about a bin for each pixel of a wide window
 
 
 @dataclass(frozen=True, slots=True)

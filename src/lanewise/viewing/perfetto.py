@@ -14,7 +14,7 @@ from .server import Answer, LocalServer
 __all__ = ["ORIGIN", "PORT", "PerfettoServer"]
 
 ORIGIN = "https://ui.perfetto.dev"
-PORT = 9001
+PORT = 9001  # the only one from which that page may load, by its own policy
 
 
 class PerfettoServer(LocalServer):
