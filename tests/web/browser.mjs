@@ -1,5 +1,6 @@
 // Opens reports in a headless browser and says what happened there. Jobs come as JSON on standard input, results go out as JSON.
-// Each job: {file or url, lang, theme, search, width, after, shots: [{path, script}], basic}; with diff, of a comparison.
+// Each job: {file or url, lang, theme, search, width, after, shots: [{path, script}], basic}; with diff, of a comparison;
+// with old, in a browser that cannot unpack them.
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
 
@@ -18,7 +19,13 @@ async function run(job) {
   page.on("pageerror", (e) => errors.push(`${e.message}\n${e.stack}`));
   page.on("dialog", (d) => { errors.push(`dialog: ${d.message()}`); d.dismiss(); });
   page.on("request", (r) => requests.push(r.url()));
+  if (job.old) await page.addInitScript(() => { delete globalThis.DecompressionStream; });
   await page.goto(job.url ?? `file://${job.file}`);
+  if (job.old) {
+    const text = await page.evaluate(() => document.body.innerText);
+    await context.close();
+    return { text, errors };
+  }
   await page.waitForSelector("html[data-ready]");
   if (job.lang) await page.selectOption("#language", job.lang);
   const result = await page.evaluate(look);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -119,3 +120,11 @@ def test_search_goes_from_hit_to_hit(seen: dict[tuple[str, str], dict[str, Any]]
     assert found["next"] != found["selected"]
     assert found["panel"] != ""
     assert found["cleared"] == 0
+
+
+def test_a_browser_that_is_too_old_is_told_so_in_the_pages_language(browse: Browse, tmp_path: Path) -> None:
+    files = [write(TRACES["empty"], tmp_path / f"{lang}.html", lang) for lang in ("en", "ja")]
+    english, japanese = browse([{"file": str(file), "old": True} for file in files])
+    assert english["errors"] == japanese["errors"] == []
+    assert "DecompressionStream" in english["text"]
+    assert "このブラウザは古い" in japanese["text"]

@@ -10,7 +10,7 @@ const app = document.getElementById("app")!;
 
 async function open(): Promise<void> {
   if (typeof DecompressionStream === "undefined") {
-    app.textContent = "This browser is too old for this report: it needs DecompressionStream (2023 or later).";
+    app.textContent = app.dataset.tooOld!;
     return;
   }
   const data = await unpack(document.getElementById("payload")!.textContent!);

@@ -72,7 +72,7 @@ def page(heading: str, payload: str, lang: str, connect: str = "'none'", mode: s
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(heading)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<div id="app"></div>\n<noscript><p>{needs}</p></noscript>\n'
+        f'<div id="app" data-too-old="{escape(TEXTS("too-old", lang))}"></div>\n<noscript><p>{needs}</p></noscript>\n'
         f'<script type="application/octet-stream" id="payload">{payload}</script>\n'
         f"<script>{script}</script>\n</body>\n</html>\n"
     )
