@@ -30,7 +30,7 @@ _MOST_FUSIONS = 4
 
 
 def compile_verdict(
-    base: TraceSide, new: TraceSide, groups: Groups, times: Sequence[Figure], spoiled: set[str], lang: str
+    base: TraceSide, new: TraceSide, groups: Groups, times: Sequence[Figure], lang: str
 ) -> CompileVerdict | None:
     """The verdict where exactly one side is compiled; None otherwise."""
     if base.compiled == new.compiled:
@@ -38,10 +38,10 @@ def compile_verdict(
     if base.compiled and _product_kinds(base) != _product_kinds(new):
         return None  # another algorithm, not the same one without the compiler
     side, plain = (new, base) if new.compiled else (base, new)
-    same, other = _products(base, new, groups)
+    same, other = _products(base, new)
     fused = _fused(groups, new.compiled)
     copies = _copies(groups, side, plain, new.compiled)
-    verdict, text, size = _verdict(base, new, times, spoiled, lang)
+    verdict, text, size = _verdict(base, new, times, lang)
     return CompileVerdict(
         compiled="new" if new.compiled else "base",
         verdict=verdict,
@@ -72,7 +72,7 @@ def _median(side: TraceSide, layer: str) -> float:
     return float(np.median(values)) if len(values) else 0.0
 
 
-def _products(base: TraceSide, new: TraceSide, groups: Groups) -> tuple[int, int]:
+def _products(base: TraceSide, new: TraceSide) -> tuple[int, int]:
     """Products of the base that run by the same kernel, and those that do not."""
     names_a = [s.name for s in base.sequence.slots if products(s)]
     names_b = [s.name for s in new.sequence.slots if products(s)]
@@ -170,9 +170,7 @@ def _wrapping(side: TraceSide) -> float:
     return sum(_median(side, layer) for layer in ("lookup", "prologue", "wrapper", "graph-call"))
 
 
-def _verdict(
-    base: TraceSide, new: TraceSide, times: Sequence[Figure], spoiled: set[str], lang: str
-) -> tuple[str, str, float | None]:
+def _verdict(base: TraceSide, new: TraceSide, times: Sequence[Figure], lang: str) -> tuple[str, str, float | None]:
     """Verdict, its line, and from how many times the GPU work on compiling pays."""
     gpu = next((f for f in times if f.id == "gpu_us"), None)
     step = next((f for f in times if f.id in ("time_us", "time_profiled_us")), None)

@@ -18,11 +18,11 @@ from lanewise.version import __version__
 from . import noise
 from .comparability import conditions, listed_grids, listed_pace, pace
 from .compile_verdict import compile_verdict
-from .document import SCHEMA, Comparison, Figure, OpChange, Pair, Side
+from .document import SCHEMA, Comparison, Condition, Figure, FindingChange, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
 from .headline import headline, needed, points
-from .kernel_groups import kernel_groups, link_share, one_recording, untold, without_cpu
+from .kernel_groups import Groups, kernel_groups, link_share, one_recording, untold, without_cpu
 from .texts import TEXTS
 
 __all__ = ["compare", "compare_sides", "pair", "short_names"]
@@ -128,32 +128,20 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     paired = one_recording(base, new)
     ratio = 1.0 if paired else pace(base, new)
     groups = kernel_groups(base, new, lang, paired=paired, pace=ratio)
-    shapes = all("shapes" in s.trace.capabilities for s in (base, new))
-    found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
-    paces = listed_pace(ratio, names, lang)
-    found = sorted([*found, *paces], key=lambda c: not c.spoils)
+    found = _conditions(base, new, groups, ratio, names, lang)
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
-    if "gpu" in spoiled:
-        groups = untold(groups)
-    if {"cpu", "time", "gpu"} & spoiled:
-        groups = without_cpu(groups)
+    groups = _told_groups(groups, spoiled)
     counts = _counts(base, new, "counts" in spoiled)
-    times = _times(base, new, spoiled, paired, ratio)
-    moved = any(f.id in ("cpu_us", "time_us", "time_profiled_us") and f.call in ("less", "more") for f in times)
-    times += _idle(base, new, spoiled, paired, None if moved else _drift(base, ratio))
+    times = _all_times(base, new, spoiled, paired, ratio)
     ops = _ops(base, new)
     structure_same = (
         groups.structure_same
         and not (ops and not new.sequence.slots)
         and all(f.call in ("same", "not-seen", "unknown") for f in counts)
     )
-    told = [f for f in times if f.call in ("less", "more")]
-    slower = any(g.call in ("less", "more") for g in groups.differ)
-    certain = bool(told) or slower or not structure_same
-    faster = any(f.id in ("time_us", "time_profiled_us") and f.call == "less" for f in times)
-    real = base.real_ns is not None and new.real_ns is not None
-    loose = "cpu" in spoiled or (bool(paces) and not real)
-    changes = finding_changes(base.report, new.report, certain=certain, faster=faster, spoiled=loose)
+    told = any(f.call in ("less", "more") for f in times) or any(g.call in ("less", "more") for g in groups.differ)
+    certain = told or not structure_same
+    changes = _finding_changes(base, new, times, found, spoiled, certain)
     found_pair = Pair(
         new=place,
         headline="",
@@ -171,9 +159,40 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
         ops=ops,
         findings=changes,
         needed=[],
-        compile=compile_verdict(base, new, groups, times, spoiled, lang),
+        compile=compile_verdict(base, new, groups, times, lang),
     )
     return _worded(found_pair, names, lang)
+
+
+def _conditions(
+    base: TraceSide, new: TraceSide, groups: Groups, ratio: float | None, names: tuple[str, str], lang: str
+) -> list[Condition]:
+    """What the two recordings do not have in common, what spoils figures first."""
+    shapes = all("shapes" in s.trace.capabilities for s in (base, new))
+    found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
+    return sorted([*found, *listed_pace(ratio, names, lang)], key=lambda c: not c.spoils)
+
+
+def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
+    """The groups of kernels without the times that a condition spoils."""
+    if "gpu" in spoiled:
+        groups = untold(groups)
+    return without_cpu(groups) if {"cpu", "time", "gpu"} & spoiled else groups
+
+
+def _all_times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
+    times = _times(base, new, spoiled, paired, ratio)
+    moved = any(f.id in ("cpu_us", "time_us", "time_profiled_us") and f.call in ("less", "more") for f in times)
+    return times + _idle(base, new, spoiled, paired, None if moved else _drift(base, ratio))
+
+
+def _finding_changes(
+    base: TraceSide, new: TraceSide, times: Items[Figure], found: Items[Condition], spoiled: set[str], certain: bool
+) -> list[FindingChange]:
+    faster = any(f.id in ("time_us", "time_profiled_us") and f.call == "less" for f in times)
+    real = base.real_ns is not None and new.real_ns is not None
+    loose = "cpu" in spoiled or (any(c.id == "pace" for c in found) and not real)
+    return finding_changes(base.report, new.report, certain=certain, faster=faster, spoiled=loose)
 
 
 def _spread(base: TraceSide, new: TraceSide) -> float | None:

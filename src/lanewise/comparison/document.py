@@ -5,11 +5,9 @@ Times are microseconds a step with three decimals (`_us`), ratios are new over b
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from msgspec import Struct, field
 
+from lanewise.document import Document
 from lanewise.report import Evidence
 
 __all__ = [
@@ -271,7 +269,7 @@ class Pair(Struct, frozen=True):
     compile: CompileVerdict | None = None
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Document, frozen=True):
     """The whole document.
 
     Attributes:
@@ -290,16 +288,6 @@ class Comparison(Struct, frozen=True):
     sides: list[Side]
     pairs: list[Pair]
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """The document as JSON text (no NaN, no Infinity)."""
-        data = msgspec.json.encode(self)
-        return (data if indent is None else msgspec.json.format(data, indent=indent)).decode()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as plain dicts and lists."""
-        result: dict[str, Any] = msgspec.to_builtins(self)
-        return result
-
     def group_evidence(self, place: int) -> list[list[Evidence]]:
         """The evidence of every group of kernels on one side (a place in `sides`), in the order of `pairs` and their groups.
 
@@ -308,8 +296,3 @@ class Comparison(Struct, frozen=True):
         if place == 0:
             return [group.base_evidence for pair in self.pairs for group in pair.kernels]
         return [group.new_evidence for pair in self.pairs if pair.new == place for group in pair.kernels]
-
-    @staticmethod
-    def from_json(text: str | bytes) -> Comparison:
-        """A comparison out of its JSON text; raises msgspec.ValidationError for another document."""
-        return msgspec.json.decode(text, type=Comparison)

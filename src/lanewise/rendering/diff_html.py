@@ -22,26 +22,30 @@ from lanewise.timeline import Timeline
 from lanewise.timeline.colours import CLASSES
 
 from .diff_words import (
+    BAD,
+    FIGURE_GROUPS,
+    GOOD,
     certain_findings,
     figure_rows,
     finding_text,
     group_numbers,
+    heads_of,
     ladder_heads,
     ladder_rows,
+    layer_rows,
+    noise_text,
     number_text,
     section_title,
     shared_counts,
     times_note,
 )
 from .html import differing, kernel_words, page, words
-from .page import us_text
 
 __all__ = ["ShownSide", "page_data", "render"]
 
 # What the page shows of each trace's own report.
 _SECTIONS = ("generator", "lang", "trace", "coverage", "gpu", "step", "steps", "verdict", "where", "findings")
-_TIMES, _TABLES = "time", (("structure", "h-structure"), ("idle", "h-idle"))
-_GOOD, _BAD = ("lost", "smaller"), ("gained", "larger")
+_TILES = "time"  # the group of figures that stands on top; the others are tables
 
 
 class ShownSide(Struct, frozen=True):
@@ -138,8 +142,7 @@ def _document(comparison: Comparison) -> dict[str, Any]:
 def _pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     lang = comparison.lang
     sure, perhaps = certain_findings(pair)
-    figures = [f for f in pair.figures if f.group == _TIMES]
-    ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
+    figures = [f for f in pair.figures if f.group == _TILES]
     return {
         "new": pair.new,
         "headline": pair.headline,
@@ -154,12 +157,12 @@ def _pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
                 "id": c.id,
                 "text": finding_text(c, lang),
                 "title": c.title,
-                "tone": "good" if c.change in _GOOD else "bad" if c.change in _BAD else "",
-                "side": 0 if c.change in _GOOD else pair.new,
+                "tone": "good" if c.change in GOOD else "bad" if c.change in BAD else "",
+                "side": 0 if c.change in GOOD else pair.new,
             }
             for c in sure
         ],
-        "perhaps": TEXTS("maybe-noise", lang, ids=ids) if perhaps else "",
+        "perhaps": noise_text(perhaps, lang),
         "tables": [*_tables(pair, lang), *_ops(pair, lang)],
         "needed": pair.needed,
     }
@@ -169,8 +172,8 @@ def _compile(pair: Pair, lang: str) -> dict[str, Any] | None:
     verdict = pair.compile
     if verdict is None:
         return None
-    rows = [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang), "", ""] for x in verdict.layers]
-    heads = [TEXTS(f"col-{key}", lang) for key in ("layer", "base", "new")]
+    rows = [[*row, "", ""] for row in layer_rows(verdict, lang)]
+    heads = heads_of(("layer", "base", "new"), lang)
     layers = {"title": section_title("h-layers", lang), "heads": heads, "rows": rows, "note": ""} if rows else None
     return {"title": section_title("h-compile", lang), "text": verdict.text, "facts": verdict.facts, "layers": layers}
 
@@ -194,9 +197,9 @@ def _part(part: KernelPart, lang: str) -> tuple[str, str, str, str]:
 def _tables(pair: Pair, lang: str) -> list[dict[str, Any]]:
     """The figures of a step that differ, by what they are about; those that are the same in a sentence below."""
     out = []
-    heads = [TEXTS(f"col-{key}", lang) for key in ("figure", "base", "new", "change")]
-    for group, key in _TABLES:
-        figures = [f for f in pair.figures if f.group == group]
+    heads = heads_of(("figure", "base", "new", "change"), lang)
+    for group, key in FIGURE_GROUPS:
+        figures = [f for f in pair.figures if f.group == group and group != _TILES]
         shown = [f for f in figures if f.call != "same"]
         rows = [[*row, figure.call] for row, figure in zip(figure_rows(shown, lang), shown, strict=True)]
         note = shared_counts(figures, lang)
@@ -209,5 +212,5 @@ def _ops(pair: Pair, lang: str) -> list[dict[str, Any]]:
     if not pair.ops:
         return []
     rows = [[o.name, number_text(o.base, lang), number_text(o.new, lang), "", ""] for o in pair.ops]
-    heads = [TEXTS(f"col-{key}", lang) for key in ("op", "base", "new")]
+    heads = heads_of(("op", "base", "new"), lang)
     return [{"title": section_title("h-ops", lang), "heads": heads, "rows": rows, "note": ""}]

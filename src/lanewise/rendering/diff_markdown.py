@@ -8,12 +8,18 @@ from lanewise.comparison.texts import TEXTS
 from lanewise.comparison.wording import group_title
 
 from .diff_words import (
+    BAD,
+    FIGURE_GROUPS,
+    GOOD,
     certain_findings,
     figure_rows,
     finding_text,
     group_numbers,
+    heads_of,
     ladder_heads,
     ladder_rows,
+    layer_rows,
+    noise_text,
     number_text,
     section_title,
     shared_counts,
@@ -21,8 +27,7 @@ from .diff_words import (
     summary,
     times_note,
 )
-from .markdown import _code, _table
-from .page import us_text
+from .markdown import code, table
 
 __all__ = ["render"]
 
@@ -48,7 +53,7 @@ def _heading(key: str, lang: str, level: int = 3) -> str:
 def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> list[str]:
     lang = comparison.lang
     base, new = comparison.sides[0].name, comparison.sides[pair.new].name
-    out = [f"## {_code(base)} → {_code(new)}", f"**{summary(pair, lang)}**", _compile(pair.compile, lang)]
+    out = [f"## {code(base)} → {code(new)}", f"**{summary(pair, lang)}**", _compile(pair.compile, lang)]
     if pair.conditions:
         lines = [f"- {'⚠ ' if c.spoils else ''}{c.text}" for c in pair.conditions]
         out.append(_heading("h-conditions", lang) + "\n\n" + "\n".join(lines))
@@ -64,12 +69,12 @@ def _pair(comparison: Comparison, pair: Pair, limit: int | None, many: bool) -> 
 
 def _figures(pair: Pair, lang: str) -> list[str]:
     out = []
-    heads = [TEXTS(f"col-{k}", lang) for k in ("figure", "base", "new", "change")]
-    for group, key in (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle")):
+    heads = heads_of(("figure", "base", "new", "change"), lang)
+    for group, key in FIGURE_GROUPS:
         figures = [f for f in pair.figures if f.group == group]
-        table = _table(heads, figure_rows([f for f in figures if f.call != "same"], lang))
+        differing = table(heads, figure_rows([f for f in figures if f.call != "same"], lang))
         same = shared_counts(figures, lang)
-        body = "\n\n".join(x for x in (table, same) if x)
+        body = "\n\n".join(x for x in (differing, same) if x)
         if body:
             out.append(_heading(key, lang) + "\n\n" + body)
     return out
@@ -94,17 +99,16 @@ def _ops(comparison: Comparison, pair: Pair, limit: int | None) -> str:
     lang = comparison.lang
     if not shows_ops(comparison, pair, limit is None):
         return ""
-    lines = [f"- {_code(o.name)}: {number_text(o.base, lang)} → {number_text(o.new, lang)}" for o in pair.ops[:limit]]
+    lines = [f"- {code(o.name)}: {number_text(o.base, lang)} → {number_text(o.new, lang)}" for o in pair.ops[:limit]]
     return _heading("h-ops", lang) + "\n\n" + "\n".join(lines)
 
 
 def _findings(pair: Pair, lang: str) -> str:
     sure, perhaps = certain_findings(pair)
-    marks = {"lost": "✅ ", "smaller": "✅ ", "gained": "❌ ", "larger": "❌ "}
+    marks = {**dict.fromkeys(GOOD, "✅ "), **dict.fromkeys(BAD, "❌ ")}
     lines = [f"- {marks.get(c.change, '')}{finding_text(c, lang)}: {c.title}" for c in sure]
     if perhaps:
-        ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
-        lines.append(f"- {TEXTS('maybe-noise', lang, ids=ids)}")
+        lines.append(f"- {noise_text(perhaps, lang)}")
     return _heading("h-findings", lang) + "\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -115,15 +119,12 @@ def _compile(verdict: CompileVerdict | None, lang: str) -> str:
 
 
 def _layers(verdict: CompileVerdict | None, lang: str) -> str:
-    if verdict is None or not verdict.layers:
-        return ""
-    rows = [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang)] for x in verdict.layers]
-    table = _table([TEXTS(f"col-{k}", lang) for k in ("layer", "base", "new")], rows)
-    return _heading("h-layers", lang) + "\n\n" + table
+    rows = layer_rows(verdict, lang)
+    return _heading("h-layers", lang) + "\n\n" + table(heads_of(("layer", "base", "new"), lang), rows) if rows else ""
 
 
 def _many(comparison: Comparison) -> list[str]:
     lang = comparison.lang
-    title = TEXTS("title-many", lang, base=_code(comparison.sides[0].name), count=len(comparison.pairs))
-    rows = [[_code(row[0]), *row[1:]] for row in ladder_rows(comparison, lang)]
-    return [f"# {title}", _table(ladder_heads(lang), rows), times_note(comparison, lang)]
+    title = TEXTS("title-many", lang, base=code(comparison.sides[0].name), count=len(comparison.pairs))
+    rows = [[code(row[0]), *row[1:]] for row in ladder_rows(comparison, lang)]
+    return [f"# {title}", table(ladder_heads(lang), rows), times_note(comparison, lang)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from lanewise import units
@@ -10,11 +12,17 @@ from lanewise.comparison.texts import TEXTS
 from lanewise.comparison.wording import group_title
 
 from .diff_words import (
+    BAD,
+    FIGURE_GROUPS,
+    GOOD,
     certain_findings,
     figure_rows,
     finding_text,
     group_numbers,
+    heads_of,
     ladder_rows,
+    layer_rows,
+    noise_text,
     number_text,
     shared_counts,
     shows_ops,
@@ -22,7 +30,7 @@ from .diff_words import (
     times_note,
 )
 from .layout import Column, columns, printed
-from .page import Page, us_text
+from .page import Page
 
 __all__ = ["render"]
 
@@ -83,13 +91,8 @@ def _conditions(page: Page, comparison: Comparison, pair: Pair) -> None:
 
 def _figures(page: Page, pair: Pair) -> None:
     lang = page.lang
-    heads = [
-        Column(TEXTS("col-figure", lang), least=16),
-        Column(TEXTS("col-base", lang), right=True),
-        Column(TEXTS("col-new", lang), right=True),
-        Column(TEXTS("col-change", lang), right=True),
-    ]
-    for group, key in (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle")):
+    heads = _numbers(("figure", "base", "new", "change"), lang)
+    for group, key in FIGURE_GROUPS:
         figures = [f for f in pair.figures if f.group == group]
         shown = [f for f in figures if f.call != "same" or page.verbose]
         same = shared_counts(figures, lang)
@@ -138,13 +141,11 @@ def _findings(page: Page, pair: Pair) -> None:
         return
     page.heading(TEXTS("h-findings", lang))
     for change in sure:
-        good = change.change in ("lost", "smaller")
-        mark, style = ("✓", "green") if good else ("·", "") if change.change == "uncovered" else ("✗", "red")
+        mark, style = ("✓", "green") if change.change in GOOD else ("✗", "red") if change.change in BAD else ("·", "")
         page.item(finding_text(change, lang), mark=mark, mark_style=style)
         page.paragraph(change.title, indent=4, style="dim")
     if perhaps:
-        ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)
-        page.paragraph(TEXTS("maybe-noise", lang, ids=ids), indent=2, style="dim")
+        page.paragraph(noise_text(perhaps, lang), indent=2, style="dim")
 
 
 def _compile(page: Page, verdict: CompileVerdict | None) -> None:
@@ -157,17 +158,16 @@ def _compile(page: Page, verdict: CompileVerdict | None) -> None:
 
 
 def _layers(page: Page, verdict: CompileVerdict | None) -> None:
-    if verdict is None or not verdict.layers:
-        return
-    lang = page.lang
-    page.heading(TEXTS("h-layers", lang))
-    heads = [
-        Column(TEXTS("col-layer", lang), least=16),
-        Column(TEXTS("col-base", lang), right=True),
-        Column(TEXTS("col-new", lang), right=True),
-    ]
-    rows = [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang)] for x in verdict.layers]
-    page.lines += columns(heads, rows, page.width)
+    rows = layer_rows(verdict, page.lang)
+    if rows:
+        page.heading(TEXTS("h-layers", page.lang))
+        page.lines += columns(_numbers(("layer", "base", "new"), page.lang), rows, page.width)
+
+
+def _numbers(keys: Sequence[str], lang: str) -> list[Column]:
+    """A column of names, and columns of numbers beside it."""
+    name, *numbers = heads_of(keys, lang)
+    return [Column(name, least=16), *(Column(head, right=True) for head in numbers)]
 
 
 def _many(page: Page, comparison: Comparison) -> None:

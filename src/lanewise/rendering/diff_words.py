@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lanewise import units
-from lanewise.comparison.document import Comparison, Figure, FindingChange, KernelGroup, Pair
+from lanewise.comparison.document import Comparison, CompileVerdict, Figure, FindingChange, KernelGroup, Pair
 from lanewise.comparison.headline import signed_percent
 from lanewise.comparison.texts import TEXTS
 
+from .layout import sentence_case
 from .page import us_text
 
 __all__ = [
+    "BAD",
+    "FIGURE_GROUPS",
+    "GOOD",
     "certain_findings",
     "change_text",
     "figure_label",
     "figure_rows",
     "finding_text",
     "group_numbers",
+    "heads_of",
     "ladder_heads",
     "ladder_rows",
+    "layer_rows",
+    "noise_text",
     "number_text",
     "section_title",
     "shared_counts",
@@ -26,6 +35,11 @@ __all__ = [
     "times_note",
     "value_text",
 ]
+
+FIGURE_GROUPS = (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle"))
+"""Groups of figures and their headings, in the order in which they are shown."""
+GOOD, BAD = ("lost", "smaller"), ("gained", "larger")
+"""Changes of findings by what they mean; ``uncovered`` is neither."""
 
 _ARROW = " → "
 _LADDER = ("col-trace", "col-kernels", "fig-launches", "col-copies", "col-syncs", "col-gpu", "col-cpu", "col-time")
@@ -111,13 +125,26 @@ def finding_text(change: FindingChange, lang: str) -> str:
     return TEXTS("with-detail", lang, text=text, detail=detail) if detail else text
 
 
+def noise_text(changes: list[FindingChange], lang: str) -> str:
+    """The findings whose change may be noise, in one sentence; empty for none."""
+    ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in changes)
+    return TEXTS("maybe-noise", lang, ids=ids) if changes else ""
+
+
+def heads_of(keys: Sequence[str], lang: str) -> list[str]:
+    """Heads of columns."""
+    return [TEXTS(f"col-{key}", lang) for key in keys]
+
+
+def layer_rows(verdict: CompileVerdict | None, lang: str) -> list[list[str]]:
+    """Name of each layer, and the CPU time of a step in it in both traces."""
+    layers = () if verdict is None else verdict.layers
+    return [[TEXTS(f"layer-{x.id}", lang), us_text(x.base_us, lang), us_text(x.new_us, lang)] for x in layers]
+
+
 def section_title(key: str, lang: str) -> str:
     """A heading of the terminal, where these are in capitals, as a heading elsewhere."""
-    title = TEXTS(key, lang)
-    if title.isascii():
-        words = (word if word.rstrip(",") in ("GPU", "CPU") else word.lower() for word in title.split(" "))
-        title = " ".join(words)
-    return title[:1].upper() + title[1:]
+    return sentence_case(TEXTS(key, lang))
 
 
 def ladder_heads(lang: str) -> list[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "marks",
     "padded",
     "printed",
+    "sentence_case",
     "shortened",
     "shortened_path",
     "wrapped",
@@ -38,6 +39,14 @@ _NUMBER = rf"[{_OPENING}~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/
 _WORD = rf"[^\s{_WIDE}]+[{_CLOSING}]*"
 _PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|{_WORD}|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+
+def sentence_case(title: str) -> str:
+    """A heading of the terminal, where these are in capitals, as a heading elsewhere."""
+    if title.isascii():
+        words = (word if word.rstrip(",") in ("GPU", "CPU") else word.lower() for word in title.split(" "))
+        title = " ".join(words)
+    return title[:1].upper() + title[1:]
 
 
 def shortened(text: str, width: int) -> str:

@@ -9,12 +9,13 @@ from lanewise.report import Finding, Report
 from lanewise.roofline_texts import TEXTS as LIMIT_TEXTS
 
 from .findings import PROOFS, evidence_rows, facts_of, nothing_found, saving_of
+from .layout import sentence_case
 from .page import us_text
 from .roofline import limit_cells, limit_remarks, share_text, worst_kernels
 from .terminal import coverage_text, machine_facts, step_texts
 from .texts import TEXTS, cause_text
 
-__all__ = ["render"]
+__all__ = ["code", "render", "table"]
 
 
 def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
@@ -45,18 +46,16 @@ def _heading(key: str, lang: str, level: int = 2) -> str:
 
 
 def _titled(title: str, level: int = 2) -> str:
-    if title.isascii():  # headings of a terminal are in capitals
-        title = " ".join(word if word == "GPU" else word.lower() for word in title.split())
-    return f"{'#' * level} {title[:1].upper()}{title[1:]}"
+    return f"{'#' * level} {sentence_case(title)}"
 
 
-def _code(text: str) -> str:
+def code(text: str) -> str:
     """A name as code; one with backticks gets a longer fence."""
     fence = "``" if "`" in text else "`"
     return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
 
 
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """A table whose first `left` columns are texts and whose others are numbers; empty without rows."""
     if not rows:
         return ""
@@ -73,7 +72,7 @@ def _head(report: Report) -> str:
         facts.append(TEXTS("spans", lang, span=us_text(trace.span_us, lang)))
     name = trace.path.replace("\\", "/").rpartition("/")[2]
     lines = [", ".join(facts), " · ".join(machine_facts(report)), coverage_text(report)]
-    return "\n".join([f"# {_code(name)}", "", f"**{report.verdict.text}**", "", *(f"- {x}" for x in lines if x)])
+    return "\n".join([f"# {code(name)}", "", f"**{report.verdict.text}**", "", *(f"- {x}" for x in lines if x)])
 
 
 def _where(report: Report) -> str:
@@ -84,7 +83,7 @@ def _where(report: Report) -> str:
         [cause_text(r.cause, lang), us_text(r.us, lang), units.percent(r.ratio, lang)]
         for r in sorted(report.where, key=lambda r: -r.ratio)
     ]
-    return _heading("where", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in ("cause", "step-time", "of-step")], rows)
+    return _heading("where", lang) + "\n\n" + table([TEXTS(f"col-{k}", lang) for k in ("cause", "step-time", "of-step")], rows)
 
 
 def _steps(report: Report) -> str:
@@ -106,7 +105,7 @@ def _findings(report: Report, verbose: bool) -> list[str]:
 def _finding(report: Report, finding: Finding, number: str, verbose: bool) -> str:
     lang = report.lang
     saving = saving_of(finding, lang)
-    lines = [f"### {number}{_code(finding.id)}{' · ' + saving if saving else ''}", "", f"**{finding.title}**"]
+    lines = [f"### {number}{code(finding.id)}{' · ' + saving if saving else ''}", "", f"**{finding.title}**"]
     if finding.text and finding.text != finding.title:
         lines += ["", finding.text]
     facts = facts_of(finding, lang)
@@ -115,7 +114,7 @@ def _finding(report: Report, finding: Finding, number: str, verbose: bool) -> st
     shown = finding.evidence if verbose else finding.evidence[:PROOFS]
     if shown:
         lines.append("")
-    lines += [f"- {_code(name)}, {lane}, {time}, {_code(at)}" for name, lane, time, at in evidence_rows(shown, report)]
+    lines += [f"- {code(name)}, {lane}, {time}, {code(at)}" for name, lane, time, at in evidence_rows(shown, report)]
     if finding.fix:
         lines += ["", f"**{TEXTS('fix', lang)}** {finding.fix}"]
     return "\n".join(lines)
@@ -140,7 +139,7 @@ def _gpus(report: Report) -> str:
         ]
         for g in report.gpu
     ]
-    return _heading("gpus", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in keys], rows)
+    return _heading("gpus", lang) + "\n\n" + table([TEXTS(f"col-{k}", lang) for k in keys], rows)
 
 
 def _ops(report: Report, verbose: bool, limit: int) -> str:
@@ -149,13 +148,13 @@ def _ops(report: Report, verbose: bool, limit: int) -> str:
     keys = ("op", "calls", "cpu-self", "cpu-total", "gpu-self", "gpu-total")
     rows = [
         [
-            _code(r.name),
+            code(r.name),
             units.count(r.count, lang),
             *(us_text(t, lang) for t in (r.cpu_self_us, r.cpu_total_us, r.gpu_self_us, r.gpu_total_us)),
         ]
         for r in ops
     ]
-    return _heading("ops", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in keys], rows) if rows else ""
+    return _heading("ops", lang) + "\n\n" + table([TEXTS(f"col-{k}", lang) for k in keys], rows) if rows else ""
 
 
 def _kernels(report: Report, verbose: bool, limit: int) -> str:
@@ -164,7 +163,7 @@ def _kernels(report: Report, verbose: bool, limit: int) -> str:
     rows = [
         [
             r.label,
-            ", ".join(_code(o) for o in r.ops[:3]),
+            ", ".join(code(o) for o in r.ops[:3]),
             units.count(r.count, lang),
             us_text(r.total_us, lang),
             units.percent(units.ratio_of(r.total_us, whole), lang),
@@ -173,7 +172,7 @@ def _kernels(report: Report, verbose: bool, limit: int) -> str:
         for r in (report.kernels if verbose else report.kernels[: limit or None])
     ]
     keys = ("kernel", "from", "calls", "time", "share", "mean")
-    return _heading("kernels", lang) + "\n\n" + _table([TEXTS(f"col-{k}", lang) for k in keys], rows, 2) if rows else ""
+    return _heading("kernels", lang) + "\n\n" + table([TEXTS(f"col-{k}", lang) for k in keys], rows, 2) if rows else ""
 
 
 def _limits(report: Report, verbose: bool, limit: int) -> str:
@@ -187,7 +186,7 @@ def _limits(report: Report, verbose: bool, limit: int) -> str:
     parts = [
         _titled(LIMIT_TEXTS("title", lang)) + (f" ({share})" if share else ""),
         *(text for text in (found.text, found.ceilings_text, found.hint) if text),
-        _table([TEXTS(key, lang) for key in keys], [limit_cells(row, lang) for row in rows]),
+        table([TEXTS(key, lang) for key in keys], [limit_cells(row, lang) for row in rows]),
         "\n".join(f"- {text}" for text in limit_remarks(rows, verbose, lang)),
     ]
     return "\n\n".join(part for part in parts if part)
@@ -195,10 +194,10 @@ def _limits(report: Report, verbose: bool, limit: int) -> str:
 
 def _checks(report: Report) -> list[str]:
     lang = report.lang
-    clear = [_code(c.id) for c in report.checks if c.outcome == "clear"]
+    clear = [code(c.id) for c in report.checks if c.outcome == "clear"]
     out = [_heading("healthy", lang) + "\n\n" + ", ".join(clear)] if clear else []
     for outcome in ("not-checked", "failed"):
-        rows = [f"- {_code(c.id)}: {c.reason or units.unknown(lang)}" for c in report.checks if c.outcome == outcome]
+        rows = [f"- {code(c.id)}: {c.reason or units.unknown(lang)}" for c in report.checks if c.outcome == outcome]
         if rows:
             out.append(_heading(outcome, lang) + "\n\n" + "\n".join(rows))
     return out
