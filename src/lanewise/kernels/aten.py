@@ -77,6 +77,12 @@ _OTHER_OWNERS = {"fbgemm_gpu::": "fbgemm", "vllm::": "vllm", "torchao::": "torch
                  "transformer-engine"}  # fmt: skip
 
 
+# Apex has copies of these.
+_OF_OTHERS = frozenset(
+    listed("cuApplyLayerNorm cuApplyRMSNorm cuComputePartGradGammaBeta cuComputeGradGammaBeta cuComputeGradInput")
+)
+
+
 def matches(name: Name) -> bool:
     """Whether ATen owns this name: its namespaces, or one of its kernels without any."""
     return name.root in ("at", "c10d", "c10", "torch") or (not name.root and _without_namespace(name.base))
@@ -86,6 +92,7 @@ def _without_namespace(base: str) -> bool:
     return (
         base in GLOBAL_BASES
         or base.startswith(("multi_tensor", "CatArrayBatchedCopy"))
+        or (base in BASES and not base.islower() and base not in _OF_OTHERS)
         or "_vectorized" in base
         or base.removesuffix("_kernel") in JITERATED
         or (base.startswith("reduction_") and base.endswith("_kernel"))
@@ -328,4 +335,6 @@ def _plain(name: str) -> str | None:
         return "add"
     stripped = _DECORATION.sub("", name)
     words = word_string(stripped).strip("_")
+    if words.isdigit():
+        return None
     return words.removeprefix("cuda_").removeprefix("cunn_").removeprefix("launch_") or None

@@ -21,6 +21,7 @@ _TILE_B_SCALE = re.compile(r"GemmSpecialization\)\d+, \d+, \d+, \d+, (\d+), (\d+
 _TILE_MULTIPLE_D = re.compile(r"InMemoryDataOperationEnum\)\d+, \d+, \d+, (\d+), (\d+), (\d+)")
 _INNER = re.compile(r"ck_tile::(\w+)")
 _MATRIX = re.compile(r"xdl|wmma|mfma|Xdl|Wmma", re.IGNORECASE)
+_GEMM_TILE = re.compile(r"TileGemmShape<ck_tile::sequence<(\d+), (\d+), (\d+)>")
 _ATTENTION_TILE = re.compile(r"TileFmhaShape<ck_tile::sequence<(\d+), (\d+)")
 _HEAD = 1600  # of a name: types and tiles stand first, and the rest can be tens of kB
 
@@ -88,13 +89,14 @@ def _by_template(name: Name) -> str | None:
 
 def _tile_programming(name: Name, head: str) -> Kernel:
     """``ck_tile::kentry<1, ck_tile::FmhaFwdKernel<...> >``: the class within says what it is."""
-    inner = next((m[1] for m in _INNER.finditer(name.tail[:200])), name.base)
+    classes = [m[1] for m in _INNER.finditer(name.tail[:200])]
+    inner = next((c for c in classes if c.startswith("Fmha") or kind_of(word_string(c))), classes[0] if classes else name.base)
     words = word_string(inner)
     kind = "attention" if inner.startswith("Fmha") else kind_of(words) or kind_of(name.words)
     product = kind in ("gemm", "conv", "moe") or (kind == "attention" and "DotO" not in inner and "Convert" not in inner)
     if kind == "moe" and "Gemm" not in inner:
         product = False
-    shape = _ATTENTION_TILE.search(head) if kind == "attention" else None
+    shape = (_ATTENTION_TILE if kind == "attention" else _GEMM_TILE).search(head)
     if kind == "attention" and "AppendKV" in inner:
         kind, product = "kv-cache", False
     return Kernel(
@@ -102,7 +104,7 @@ def _tile_programming(name: Name, head: str) -> Kernel:
         kind,
         "composable-kernel",
         dtype=type_of(head, integers=False),
-        tile=f"{shape[1]}x{shape[2]}" if shape and product else None,
+        tile="x".join(filter(None, shape.groups())) if shape and product else None,
         tensor_cores=True if product else None,
         direction=_direction(inner, words),
     )

@@ -11,7 +11,7 @@ __all__ = ["decoded"]
 # Kineto: "Memcpy HtoD (Pageable -> Device)", on ROCm "(Host -> Device)"; Nsight Systems:
 # "[CUDA memcpy Host-to-Device]"; roctracer: "CopyHostToDevice".
 _COPY = re.compile(
-    r"\[?(?:cuda\s+|hip)?(?:memcpy|copy)[\s_]*(?P<source>host|device|peer|h|d|p|a)-?\s?(?:to|2)-?\s?"
+    r"\[?(?:cuda\s+(?:unified memory\s+)?|hip)?(?:memcpy|copy)[\s_]*(?P<source>host|device|peer|h|d|p|a)-?\s?(?:to|2)-?\s?"
     r"(?P<target>host|device|peer|h|d|p|a)(?:async)?\b",
     re.IGNORECASE,
 )

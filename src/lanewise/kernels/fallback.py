@@ -15,11 +15,15 @@ __all__ = ["decoded"]
 
 _ARCH = re.compile(r"_sm_?(\d{2,3})[af]?(?=_|$)|_(gfx\d{3,4}[a-z]?)(?=_|$)")
 _ARGUMENT = re.compile(r"<\s*(?:\w+::)*([A-Za-z_]\w+)")
+_LAYOUT = re.compile(r"_(nhwc|nchw)_")
+_SHAPE = re.compile(r"_(\d+x\d+(?:x\d+)?)(?=_|$)")
+# SageAttention multiplies queries and keys in int8; its template states the types of sums and outputs.
+_SAGE = re.compile(r"qk_int_sv_f\w+_attn_kernel")
 _TYPE_WORDS = frozenset(listed("bf16 fp16 f16 fp32 f32 tf32 fp8 e4m3 e5m2 int8 s8 fp64 f64"))
 # Kinds whose first template type is that of the data.
 _TYPED = frozenset(
     listed(
-        "gemm gemv conv attention norm softmax loss elementwise fused-pointwise reduction rope kv-cache pooling optimizer"
+        "gemm gemv conv attention norm softmax loss elementwise fused-pointwise reduction rope kv-cache pooling optimizer rnn"
         " random embedding fused-reduction resample"
     )
 )
@@ -27,8 +31,11 @@ _TYPED = frozenset(
 
 def decoded(name: Name) -> Kernel:
     """The kernel of any name; without a telling word, only the owner of its namespace."""
+    if _SAGE.match(name.base):
+        return Kernel(name.raw, "attention", "sageattention", tensor_cores=True)
     kind = kind_of(name.words) or _kind_of_argument(name)
     arch = _ARCH.search(name.base)
+    layout = _LAYOUT.search(name.words)
     dtype = None
     if kind in _TYPED:
         dtype = type_of(name.tail[:300], integers=False) if name.tail.startswith("<") else _type_of_words(name.words)
@@ -38,8 +45,16 @@ def decoded(name: Name) -> Kernel:
         owner_of(name.root) or _owner_of_plain(name),
         dtype=dtype,
         arch=(f"sm{arch[1]}" if arch[1] else arch[2]) if arch else None,
+        tile=_tile(name.base) if kind == "gemm" else None,
+        layout=layout[1] if layout and kind in ("conv", "norm", "pooling") else None,
         direction=direction_of(name.words) if kind else None,
     )
+
+
+def _tile(base: str) -> str | None:
+    """The only shape in the name of a product."""
+    shapes = _SHAPE.findall(base)
+    return shapes[0] if len(shapes) == 1 else None
 
 
 def _kind_of_argument(name: Name) -> str | None:

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"(?:^|_)\d+$")
 _OLD = re.compile(r"triton_(?:fused_(.*?)_\d+|_0d1\w*|\d*|_)$")
 _TEMPLATE = re.compile(
     r"(?:triton|cutlass|ck)_(mm_plus_mm|mm|bmm|addmm|baddbmm|scaled_mm|convolution\w*|conv2d|flex_attention\w*|flex_decoding"
-    r"|grouped_mm)(?:_\w*)?$"
+    r"|grouped_mm)(?:_\d+)?$"
 )
 _LONGEST = 9  # words of the longest operation's name
 

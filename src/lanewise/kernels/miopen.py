@@ -35,9 +35,10 @@ STARTS = (
     "transpose_CNHW2NCHW", "transpose_packed_", "gcnAsmConv", "naive_conv_", "gridwise_convolution",
     "SoftmaxForward", "SoftmaxBackward",
     "gridwise_generic_reduce", "xformers_miopen", "CastTensor", "SetTensor", "ScaleTensor", "LRN", "tensor_reorder",
-    "conv1x1u", "ActiveFwd", "ActiveBwd",
+    "conv1x1u", "ActiveFwd", "ActiveBwd", "gfx9_f", "gfx10_f", "gfx11_f", "gfx12_f",
 )  # fmt: skip
 _KINDS = (
+    ("conv", ("ConvUni", "_f2x3_", "_f3x2_")),
     ("conv-aux", ("Im2d2Col", "Im3d2Col", "Col2Im", "WinogradXform", "Winograd_Xform")),
     ("transpose-layout", ("batched_transpose", "transpose_", "tensor_reorder")),
     ("norm", ("BatchNorm", "LRN", "LayerNorm", "GroupNorm", "RMSNorm")),
@@ -64,7 +65,7 @@ def decoded(name: Name) -> Kernel | None:
     if kind is None:
         return None
     # Winograd kernels serve the forward pass and input gradients alike.
-    alike = "Sp3Asm" in base or "Winograd" in base
+    alike = "Sp3Asm" in base or "Winograd" in base or base.startswith("gfx")
     tells_type = kind not in ("transpose-layout", "fill")
     arch = _ARCH.search(base)
     return Kernel(

@@ -26,6 +26,7 @@ from lanewise.kernels import (
     tensile,
     training,
     triton_written,
+    xla,
     xmma,
 )
 from lanewise.kernels.kernel import Kernel
@@ -51,6 +52,7 @@ class Family(NamedTuple):
 
 
 FAMILIES: tuple[Family, ...] = (
+    Family("xla", ("",), xla.matches, xla.decoded),
     # Inductor lists operations of all other families in its names, collectives among them.
     Family("inductor", ("",), inductor.matches, inductor.decoded),
     Family("cublas", ("",), lambda name: name.base.startswith("nvjet"), cublas.decoded),

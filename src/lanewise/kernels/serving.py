@@ -32,6 +32,7 @@ _NAMED = {
     "apply_repetition_penalties_kernel": "elementwise", "dequantize_weights": "quantize",
     "count_and_sort_expert_tokens_kernel": "moe", "moe_sum_kernel": "moe", "deepseek_v3_topk_kernel": "moe",
     "get_dispatch_layout": "moe", "merge_attn_states_kernel": "attention", "cascade": "attention",
+    "scale_1x128_kernel": "quantize", "scale_128x128_kernel": "quantize", "smxx_clean_logits": "fill",
     "kernel_mha": "attention", "indexer_k_quant_and_cache_kernel": "kv-cache",
     "grouped_topk_fused_small_expert_count_kernel": "moe", "topKPerRowPrefill": "sort-scan",
     "topKPerRowDecode": "sort-scan", "routingTopKExperts": "moe", "moe_fused_gate_kernel": "moe",
@@ -153,7 +154,7 @@ def _by_namespace(name: Name) -> str | None:
 def _dtype(name: Name, kind: str) -> str | None:
     """Of a quantisation source and target; else the first number type. vLLM's ``uint16_t`` is fp16."""
     head = name.tail[:400]
-    if name.root == "vllm":
+    if name.root in ("vllm", "tensorrt_llm"):  # raw bits of fp16
         head = head.replace("unsigned short", "half")
     if kind == "quantize":
         return _quantised(name)

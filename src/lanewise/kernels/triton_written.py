@@ -87,6 +87,11 @@ _NAMED: dict[str, tuple[str, str | None]] = {
     "_fwd_kernel_ep_scatter_1": ("moe", None), "_fwd_kernel_ep_scatter_2": ("moe", None),
     "_fwd_kernel_ep_gather": ("moe", None), "_selective_scan_update_kernel": ("rnn", None),
 }  # fmt: skip
+# flash-linear-attention's, which serving engines carry copies of.
+_LINEAR_ATTENTION = re.compile(
+    r"(?:fused_)?(?:chunk|recurrent|parallel)_(?:\w+_)?(?:fwd|bwd|update)_\w+|chunk_(?:local|global)_cumsum\w*|recompute_w_u\w*"
+    r"|prepare_wy\w*|solve_tril\w*|merge_16x16\w*|l2norm_(?:fwd|bwd)\w*|fused_sigmoid_gating\w*|fused_gdn_\w*"
+)
 _SEGMENT = re.compile(r"(?:compute_src2dst|compute_seg_indptr|reorder|permute|deepep_)\w*_triton_kernel")
 _OGS = r"((?:mx)?(?:bf|fp|f|u?int)\d+(?:e\dm\d\w*?)?)"
 _MATMUL_OGS = re.compile(rf"_(?:p_)?matmul(?:_ogs)?_[NTXYW]{{2,4}}_{_OGS}x{_OGS}x{_OGS}_(\d+x\d+x\d+)(?:x\d+)?(?:_(\w+))?")
@@ -95,7 +100,7 @@ _CUTE = re.compile(r"kernel_cutlass_(\w+)")
 _CUTE_CLASS = re.compile(r"([A-Z][A-Za-z0-9]+)_object_at")
 _CUTE_TYPE = re.compile(r"(?:tensorptr|Valuetype|ptr)(bf16|f16|f32|f64|f8E4M3\w*?|f8E5M2\w*?|f4E2M1\w*?|i8)(?=gmem|_|smem)")
 _CUTE_OWNERS = (("flashinfer", "flashinfer"), ("flash_attn", "flash-attention"), ("FlashAttention", "flash-attention"),
-                ("quack", "quack"), ("sglang", "sglang"), ("vllm", "vllm"))  # fmt: skip
+                ("quack", "quack"), ("tensorrt_llm", "trtllm"), ("sglang", "sglang"), ("vllm", "vllm"))  # fmt: skip
 _CUTE_TYPES = {"f8E4M3": "fp8_e4m3", "f8E5M2": "fp8_e5m2", "f4E2M1": "fp4"}
 _CUTE_ARCH = re.compile(r"[Ss]m(\d{2,3})(?!\d)")
 
@@ -109,6 +114,8 @@ def matches(name: Name) -> bool:
         base in _OWNERS
         or base in _NAMED
         or base.startswith(("kernel_cutlass_", "_w8a8_", "_per_token_", "_matmul_ogs", "_p_matmul", "_fused_", "_fwd_"))
+        or base.startswith(("liger_", "_liger_"))
+        or _LINEAR_ATTENTION.match(base) is not None
         or _TRITON_KERNELS.match(base) is not None
         or _SEGMENT.match(base) is not None
     )
@@ -127,12 +134,20 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, "moe", "triton")
     if _SEGMENT.match(base):
         return Kernel(name.raw, "moe", _OWNERS.get(base, "sglang"))
+    if base.startswith("_per_token_group_quant"):
+        return Kernel(name.raw, "quantize", _OWNERS.get(base, "triton"))
     kind, direction = _NAMED.get(base) or (kind_of(name.words), direction_of(name.words))
     if kind is None:
+        if _LINEAR_ATTENTION.match(base):
+            return Kernel(name.raw, "rnn", "triton", direction=direction)
         if base not in _OWNERS:
             return None
         kind = "other"  # the engines' small helpers for indices and sizes
-    return Kernel(name.raw, kind, _OWNERS.get(base, "triton"), dtype=_dtype(base, kind), direction=direction)
+    return Kernel(name.raw, kind, _owner(base), dtype=_dtype(base, kind), direction=direction)
+
+
+def _owner(base: str) -> str:
+    return _OWNERS.get(base) or ("liger" if base.startswith(("liger_", "_liger_")) else "triton")
 
 
 def _dtype(base: str, kind: str) -> str | None:
