@@ -157,11 +157,12 @@ def _tensor_type(name: Name, kind: str) -> str | None:
         return cast(source, target)
     if name.base.startswith("jagged_"):  # the number of dimensions, the type of offsets, that of the values
         return first_type(name.arguments[2], 0, 60) if len(name.arguments) > 2 else None
-    stated = ", ".join(name.arguments)
-    dtype = first_type(stated, 0, 300, integers=integers)
-    if dtype or "OpaqueType" in stated or "c10::q" in stated:
+    end = name.tail.find(">(", 0, 300) if name.tail.startswith("<") else 0
+    end = end if end >= 0 else 300
+    dtype = first_type(name.tail, 0, end, integers=integers)
+    if dtype or name.tail.find("OpaqueType", 0, end) >= 0 or name.tail.find("c10::q", 0, end) >= 0:
         return dtype
-    return first_type(name.tail, len(stated), 300, integers=False)  # integers among the parameters are sizes and counts
+    return first_type(name.tail, end, 300, integers=False)  # integers among the parameters are sizes and counts
 
 
 def _wrapped(name: Name) -> Kernel:

@@ -81,6 +81,7 @@ _NORM = re.compile(r"(?:layer|batch|group|rms|instance|local_response)_norm|_nor
 _POOL = re.compile(r"pool\d?d?(?:_|$)|max_unpool|_low_memory_max_pool")
 _RESAMPLE = re.compile(r"upsample|grid_sampler|interpolate|_unsafe_index_resize")
 _QUANTIZE = re.compile(r"quantize|scaled_fp8_quant")
+_PRODUCT = re.compile(r"(?:mm|matmul|linear|einsum)$")
 
 
 def matches(name: Name) -> bool:
@@ -100,7 +101,9 @@ def decoded(name: Name) -> Kernel | None:
         return Kernel(name.raw, _product_kind((template[1],)), "inductor")
     old = _OLD.match(name.base)
     if old or name.raw.startswith("triton__0d"):
-        return Kernel(name.raw, None, "inductor", fused_ops=fused_operations(old[1] or "") if old else ())
+        operations = fused_operations(old[1] or "") if old else ()
+        named = _named_kind(frozenset(operations))
+        return Kernel(name.raw, named, "inductor", direction=_direction(operations), fused_ops=operations)
     return None
 
 
@@ -161,17 +164,19 @@ def _kind(category: str, operations: frozenset[str]) -> str | None:
     named = _shared_kind(operations)
     if named:
         return named
-    return _pointwise_kind(operations) if category == "poi" else _reduction_kind(operations)
+    if category == "poi":
+        return _pointwise_kind(operations)
+    return _reduction_kind(operations) if category in _REDUCING else _named_kind(operations)
 
 
 def _product_kind(operations: tuple[str, ...]) -> str | None:
-    """What a template computes."""
+    """What a template computes. Without a product in the name it may be any: flex attention has had no name of its own."""
     for operation in operations:
         if "attention" in operation or operation == "flex_decoding":
             return "attention"
         if operation.startswith("conv"):
             return "conv"
-    return "gemm"
+    return "gemm" if any(_PRODUCT.search(operation) for operation in operations) else None
 
 
 def _shared_kind(operations: frozenset[str]) -> str | None:
@@ -181,7 +186,8 @@ def _shared_kind(operations: frozenset[str]) -> str | None:
     substance = operations - _MOVES - _TAILS - _FILLS
     if not operations.isdisjoint(_SCANS):
         return "sort-scan"
-    if not operations.isdisjoint(_EMBEDDINGS) and not any(_NORM.search(operation) for operation in operations):
+    norm = _is_norm_by_parts(operations) or any(_NORM.search(operation) for operation in operations)
+    if not operations.isdisjoint(_EMBEDDINGS) and not norm:
         return "embedding"
     if any(_POOL.search(operation) for operation in substance):
         return "pooling"
@@ -203,6 +209,18 @@ def _pointwise_kind(operations: frozenset[str]) -> str:
 
 # Dropout multiplies by a mask that it draws and compares: gt, mul, and the scale.
 _OTHERS_OF_DROPOUT = 3
+
+
+def _named_kind(operations: frozenset[str]) -> str | None:
+    """The kind where only the operations are known, as in the names of PyTorch 2.0."""
+    kind = _shared_kind(operations)
+    if kind is None and operations:
+        reduced = _reduction_kind(operations)
+        kind = reduced if reduced in ("norm", "softmax") else None
+    return kind
+
+
+_REDUCING = ("red", "per")
 
 
 def _reduction_kind(operations: frozenset[str]) -> str:
