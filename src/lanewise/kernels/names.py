@@ -90,7 +90,7 @@ def parsed(raw: str) -> Name:
         text = _in_one_spelling(text)
     if "_INTERNAL_" in text:
         text = _OF_A_FILE.sub("", text)
-    if "int=" in text or "bool=" in text:
+    if "=" in text:
         text = _NVPROF_LITERAL.sub(_literal, text)
     return Name(raw, _without_return_type(text))
 
