@@ -26,6 +26,8 @@ from lanewise.kernels.words import convolution_algorithm, direction_of, kind_of
         ("std::enable_if<(((8)>(0)))&&_t<c10::BFloat16>::v, void>::type vllm::f<h, 8>(x)", "vllm::f", ["h", "8"]),
         ("f<(at::M)1, (a > b), c>(x)", "f", ["(at::M)1", "(a > b)", "c"]),
         ("f<g()::{lambda(int, bool)#1}, h>(x)", "f", ["g()::{lambda(int, bool)#1}", "h"]),
+        ("void f<int=1024, bool=1, bool=0>(int, float const *)", "f", ["1024", "true", "false"]),
+        ("void at::f<_INTERNAL_5_Fill_cu_12ab::(anonymous namespace)::g<float> >(x)", "at::f", ["g<float>"]),
         ("my_kernel.kd", "my_kernel", []),
         ("void f<3>(int) [clone .kd]", "f", ["3"]),
         ("_fwd_kernel_0d1d2d3c4de", "_fwd_kernel", []),
@@ -150,8 +152,83 @@ def test_casts() -> None:
     assert cast(None, "bf16") is None
 
 
+# Pieces of the grammars: names in the wild join them in ways that no table has.
+PIECES = [
+    "ampere_",
+    "volta_",
+    "trt_",
+    "sm80_xmma_",
+    "sm90_xmma_",
+    "cutlass_80_",
+    "cutlass3x_sm100_",
+    "nvjet_sm90_",
+    "cudnn_generated_",
+    "triton_poi_fused_",
+    "Cijk_",
+    "igemm_fwd_",
+    "ncclDevKernel_",
+    "void",
+    "at::native::",
+    "cutlass::Kernel<",
+    "at::native::reduce_kernel<",
+    "deep_gemm::",
+    "aiter::",
+    "multi_tensor_apply_kernel<",
+    "gz",
+    "gc",
+    "s",
+    "d",
+    "h",
+    "i",
+    "sgemm_",
+    "gemm",
+    "cudnn",
+    "fprop_",
+    "dgrad_",
+    "s16816gemm_",
+    "i8816",
+    "tensorop_",
+    "simt_",
+    "128x64",
+    "64x3",
+    "128x128x32",
+    "_stages_",
+    "_nt",
+    "_tn_",
+    "f16f16_",
+    "cf32cf32_",
+    "tilesize",
+    "fp16_",
+    "bf16",
+    "int8_",
+    "relu_",
+    "addmm_",
+    "gelu_",
+    "view_",
+    "mm_",
+    "0",
+    "1",
+    "_0",
+    "float",
+    "",
+    "c10::Half,",
+    ">",
+    ">(x)",
+    "<",
+    ",",
+    "(",
+    ")",
+    "::",
+    "kernel",
+]
+
+
 @settings(max_examples=300)
-@given(st.text(max_size=200) | st.text("_ZNIEJLSTXPKRDFilfbv0123456789acd", max_size=200).map("_Z".__add__))
+@given(
+    st.text(max_size=200)
+    | st.text("_ZNIEJLSTXPKRDFilfbv0123456789acd", max_size=200).map("_Z".__add__)
+    | st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+)
 def test_any_text_is_decoded(name: str) -> None:
     kernel = decode(name)
     assert kernel.name == name

@@ -88,9 +88,14 @@ def test_the_table_is_decoded() -> None:
     assert len(wrong) <= (1 - WANTED_RATIO) * total, wrong
 
 
-def test_names_from_public_sources_and_logs_are_decoded() -> None:
-    """Of the same families and of more; the cells follow from the grammars that the modules of the families draw."""
-    wrong, total = mistakes("more.tsv")
+@pytest.mark.parametrize("table", ["more.tsv", "libraries.tsv"])
+def test_names_from_public_sources_and_logs_are_decoded(table: str) -> None:
+    """Of the same families and of more; the cells follow from the grammars that the modules of the families draw.
+
+    `libraries.tsv` has kernels of the shared libraries of PyTorch and its neighbours, demangled and mangled, names that
+    profiles print, and what Inductor's grammar gives.
+    """
+    wrong, total = mistakes(table)
     assert total > 800
     assert wrong == []
 
@@ -113,9 +118,34 @@ def test_the_scorer(cell: str, field: str, given: Kernel, right: bool) -> None:
     assert is_right(cell, field, given) is right
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "_Z",
+        "ampere_gzgemm_32x32_cn",
+        "ampere_fp16_s16816gemm",
+        "cutlass_80_tensorop",
+        "cutlass3x_sm100_tensorop",
+        "sm80_xmma_",
+        "nvjet_",
+        "nvjet_sm100_tst_",
+        "igemm_fwd_gtcx3_",
+        "void cutlass::device_kernel<",
+        "void at::native::vectorized_elementwise_kernel<4, ",
+        "triton_poi_fused_",
+        "Cijk_",
+        "__myl_",
+        "wrapped_",
+    ],
+)
+def test_decoding_never_fails(name: str) -> None:
+    assert decode(name).name == name
+
+
 def test_every_kind_is_of_the_vocabulary() -> None:
     assert list(KINDS) == sorted(KINDS)
-    for row in rows():
+    for row in rows() + rows("libraries.tsv"):
         kind = decode(row["name"]).kind
         assert kind is None or kind in KINDS
 

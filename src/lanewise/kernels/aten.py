@@ -159,7 +159,9 @@ def _tensor_type(name: Name, kind: str) -> str | None:
         return first_type(name.arguments[2], 0, 60) if len(name.arguments) > 2 else None
     end = name.tail.find(">(", 0, 300) if name.tail.startswith("<") else 0
     end = end if end >= 0 else 300
-    dtype = first_type(name.tail, 0, end, integers=integers)
+    dtype = first_type(name.tail, 0, end, integers=integers and kind not in ("pooling", "resample"))
+    if dtype is None and integers:  # the type of indices stands first in some
+        dtype = first_type(name.tail, 0, end)
     if dtype or name.tail.find("OpaqueType", 0, end) >= 0 or name.tail.find("c10::q", 0, end) >= 0:
         return dtype
     return first_type(name.tail, end, 300, integers=False)  # integers among the parameters are sizes and counts

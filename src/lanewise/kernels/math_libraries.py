@@ -19,12 +19,12 @@ _SOLVER = re.compile(
     r"\w*(?:getrf|potrf|potf2|geqrf|geqr2|gesvd|syev|heev|laswp|larf|larft|trsm|trsv|trtri|sytrf|gebrd|ormqr|orgqr|syrk_kernel"
     r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr|getri|gesv|xxtrf)\w*"
     r"|(?:\w*_)?[sdcz]?(?:laed\d|labrd|latrd|lansy|gelange|lascl|lacpy|lasr|laset|lacgv|gebal|gebd2|gehd2|ormql|ormtr|orgql"
-    r"|ipiv)_?\w*|(?:batch_)?(?:FnrmA|offA)_stage\d|(?:column|row)_rotate_batch\w*|lapack_\w+|cusolver\w+|chase_bulge\w+"
+    r"|ipiv)_?\w*|(?:batch_)?(?:FnrmA|offA)_stage\d|(?:column|row)_rotate_batch\w*|lapack_\w+|csrqr\w+|csrchol\w+|cusolver\w+|chase_bulge\w+"
 )
 # Sparse formats lead cuSPARSE's names. Tridiagonal systems: cyclic reduction, Thomas, SPIKE.
 _SPARSE = re.compile(
-    r"[sdcz]?(?:csr|bsr|gebsr|bsc|csc|coo)\w*?(?:mm|mv|sv|sm|2csr|2csc|2bsr|2gebsr|geam|ilu|ic0|ic02)\w*|cusparse\w+"
-    r"|(?:csr|bsr)\w*_(?:core|kernel)|convert_C\w+To\w+_kernel"
+    r"(?!csrqr|csrchol)[sdcz]?(?:csr|bsr|gebsr|bsc|csc|coo)\w*?(?:mm|mv|sv|sm|2csr|2csc|2bsr|2gebsr|geam|ilu|ic0|ic02)\w*|cusparse\w+"
+    r"|(?!csrqr|csrchol)(?:csr|bsr)\w*_(?:core|kernel)|convert_C\w+To\w+_kernel"
 )
 _TRIDIAGONAL = re.compile(r"pcr\w+|cr(?:Global|Copy|Shared)\w+|cuThomas\w+|spike_\w+|g[tp]sv_\w+|(?:foward|back)_marshaling\w*")
 _CALLBACK = re.compile(r"(?:re|un)?pack(?:C2C|R2C|C2R)_callback\w*")

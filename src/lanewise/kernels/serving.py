@@ -59,7 +59,7 @@ _PLAIN = {
 _TRTLLM = re.compile(r"(bmm|gemm|batchedGemm)_([A-Z]\w*?)_([A-Z]\w*?)_Fp32_")
 _TRTLLM_TILE = re.compile(r"_t(\d+x\d+x\d+)(?:u\d+)?_")
 _TRTLLM_STAGES = re.compile(r"_s(\d+)_")
-_TRTLLM_ARCH = re.compile(r"_sm(\d+)[af]?(?:_|$)")
+_ARCH = re.compile(r"_sm(\d+)[af]?(?:_|$)")
 _TRTLLM_TYPE = re.compile(r"(?:Mx)?(E4m3|E2m1|E5m2|Bfloat16|Fp16|Int4|Int8|E3m2)")
 _TRTLLM_TYPES = {"E4m3": "fp8_e4m3", "E2m1": "fp4", "E5m2": "fp8_e5m2", "Bfloat16": "bf16", "Fp16": "fp16",
                  "Int4": "int4", "Int8": "int8", "E3m2": "fp6"}  # fmt: skip
@@ -68,6 +68,7 @@ _FAMILIES = (
     ("per_token_group_quant", "quantize", "sglang"), ("per_token_quant", "quantize", "sglang"),
     ("per_tensor_quant", "quantize", "sglang"), ("moe_align_block_size", "moe", "sglang"), ("moe_sum_reduce", "moe", "sglang"),
     ("moe_fused_gate", "moe", "sglang"), ("topkGating", "moe", "sglang"), ("moe_wna16_gemm", "moe", "vllm"),
+    ("cvt_fp16_to_fp4", "quantize", "sglang"),
     ("mul_mat_q", "gemm", None), ("mul_mat_vec_q", "gemv", None), ("moe_vec_q", "moe", "vllm"), ("moe_q", "moe", "vllm"),
     ("dequantize_block_", "quantize", None), ("gemm_4bit_", "gemm", "bitsandbytes"),
 )  # fmt: skip
@@ -114,11 +115,13 @@ def decoded(name: Name) -> Kernel | None:
     kind = plain[0] if plain else _NAMED.get(base) or _by_namespace(name) or kind_of(name.words)
     if kind is None:
         return None
+    arch = _ARCH.search(base)
     return Kernel(
         name.raw,
         kind,
         plain[1] if plain else owner_of(name.root or "vllm"),
         dtype=_dtype(name, kind),
+        arch=f"sm{arch[1]}" if arch else None,
         tensor_cores=_tensor_cores(name, kind),
         direction=_direction(name, kind),
     )
@@ -179,7 +182,7 @@ def _quantised(name: Name) -> str | None:
 def _tensor_cores(name: Name, kind: str) -> bool | None:
     """Prefill kernels use them; decode kernels of one query a head read the cache on CUDA cores."""
     base = name.base
-    if "mfma" in base or base.startswith(("gemm_4bit_sm", "moe_wna16_gemm")):
+    if "mfma" in base or base.startswith("gemm_4bit_sm"):
         return True
     if base == "gemm_4bit_simt":
         return False
@@ -261,7 +264,7 @@ def _scalar_type(number: int) -> str | None:
 def _trtllm_generated(name: Name, match: re.Match[str]) -> Kernel:
     base = name.base
     operands = [_TRTLLM_TYPES[t] for t in _TRTLLM_TYPE.findall(match[3])]
-    tile, stages, arch = _TRTLLM_TILE.search(base), _TRTLLM_STAGES.search(base), _TRTLLM_ARCH.search(base)
+    tile, stages, arch = _TRTLLM_TILE.search(base), _TRTLLM_STAGES.search(base), _ARCH.search(base)
     lowered = base.lower()
     return Kernel(
         name.raw,

@@ -145,7 +145,7 @@ _LIBRARIES = {
     "magma": "MAGMA", "marlin": "Marlin", "memory-efficient": "memory-efficient", "miopen": "MIOpen", "nccl": "NCCL",
     "oneccl": "oneCCL", "rccl": "RCCL", "rocprim": "rocPRIM", "sglang": "SGLang", "tensile": "Tensile",
     "thrust": "Thrust", "torchvision": "torchvision", "transformer-engine": "Transformer Engine", "triton": "Triton",
-    "sageattention": "SageAttention", "xla": "XLA", "gloo": "Gloo", "nvjpeg": "nvJPEG",
+    "sageattention": "SageAttention", "tensorrt": "TensorRT", "xla": "XLA", "gloo": "Gloo", "nvjpeg": "nvJPEG",
     "trtllm": "TensorRT-LLM", "unsloth": "Unsloth", "vllm": "vLLM", "nvshmem": "NVSHMEM",
 }  # fmt: skip
 _AMD = frozenset(("tensile", "composable-kernel", "aiter", "miopen", "rocprim", "rccl", "aotriton"))
