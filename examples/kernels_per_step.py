@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What each kernel costs per step, from a trace's tables: python examples/kernels_per_step.py TRACE"""
+"""What each kernel costs per step, from a trace's tables: python examples/kernels_per_step.py [TRACE]"""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import polars as pl
 
@@ -22,4 +23,5 @@ def kernels_per_step(trace: lanewise.Trace) -> pl.DataFrame:
 
 
 if __name__ == "__main__":
-    print(kernels_per_step(lanewise.load(sys.argv[1])).head(10))
+    path = sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "mlp.json.gz"
+    print(kernels_per_step(lanewise.load(path)).head(10))

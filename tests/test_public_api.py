@@ -85,3 +85,16 @@ def test_errors_are_a_family() -> None:
     error = lanewise.LoadError("x.json", "no such file.", "Did you mean y.json?")
     assert str(error) == "x.json: no such file. Did you mean y.json?"
     assert str(lanewise.LanewiseError("", "nothing.")) == "nothing."
+
+
+def test_explain_takes_a_path_too_and_names_a_wrong_language() -> None:
+    path = PACKAGE.parent.parent / "examples" / "mlp.json.gz"
+    assert lanewise.explain(path) == lanewise.explain(lanewise.load(path))
+    with pytest.raises(ValueError, match="'fr' is none of en, ja"):
+        lanewise.explain(path, lang="fr")
+
+
+def test_a_report_shows_itself_in_a_line() -> None:
+    report = lanewise.explain(PACKAGE.parent.parent / "examples" / "mlp.json.gz")
+    assert repr(report).endswith("Findings: launch-bound.>")
+    assert len(repr(report)) < 400

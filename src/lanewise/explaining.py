@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from typing import Any
 
@@ -14,24 +15,34 @@ from lanewise.analyses.unprofiled import unprofiled_step
 from lanewise.analyses.versions import versions
 from lanewise.engine import diagnose
 from lanewise.kernels import decode
+from lanewise.loading import load
 from lanewise.model.notes import Note
 from lanewise.model.trace import Trace
 from lanewise.report import us
 from lanewise.roofline import roofline
 from lanewise.rules.context import Context
+from lanewise.translations import LANGUAGES
 from lanewise.verdict import verdict, where_time_goes
 from lanewise.version import __version__
 
 __all__ = ["explain"]
 
 
-def explain(trace: Trace, lang: str = "en") -> doc.Report:
+def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Report:
     """Explain a trace.
 
     Args:
-        trace: a trace as `lanewise.load` gives it.
+        trace: a trace as `lanewise.load` gives it, or its path.
         lang: language of the texts, ``en`` or ``ja``.
+
+    Raises:
+        ValueError: there are no texts in this language.
+        LoadError: the path could not be read as a trace.
     """
+    if lang not in LANGUAGES:
+        raise ValueError(f"lang: {lang!r} is none of {', '.join(LANGUAGES)}")
+    if not isinstance(trace, Trace):
+        trace = load(trace)
     found = trace.analysis(steps)
     notes = [*trace.notes, *coverage_notes(trace)]
     source = unprofiled_step(trace)

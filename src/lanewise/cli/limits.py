@@ -56,7 +56,7 @@ def _columns() -> list[Column]:
         (Field("name", "col-kernel", "String", 24), lambda r: r.name),
         (Field("count", "col-calls", "Int64", optional=True), lambda r: r.count),
         (Field("total_us", "col-time", "Float64", optional=True), lambda r: r.total_us),
-        (Field("flops_per_s", "col-flops", "Float64", optional=True), lambda r: r.flops_per_s),
+        (Field("flops_per_s", "col-flops", "Float64"), lambda r: r.flops_per_s),
         (Field("bytes_per_s", "col-bandwidth", "Float64"), lambda r: r.bytes_per_s),
         (Field("limit_ratio", "col-of-limit", "Float64"), lambda r: r.share_ratio),
         (Field("bound", "col-bound", "String"), lambda r: r.bound),

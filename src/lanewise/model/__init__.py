@@ -1,1 +1,1 @@
-"""To be filled."""
+"""A trace in memory: columns by one schema, frames, intervals, nesting, what to know about it (`notes`)."""

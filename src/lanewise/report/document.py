@@ -51,3 +51,8 @@ class Report(Document, frozen=True):
     findings: list[Finding]
     checks: list[Check]
     roofline: Roofline | None = None
+
+    def __repr__(self) -> str:
+        """What it is about, in a line: a notebook shows this, and the whole is thousands of rows."""
+        found = ", ".join(f.id for f in self.findings if not f.good) or "none"
+        return f"<Report on {self.trace.path}: {self.verdict.text} Findings: {found}.>"
