@@ -20,7 +20,7 @@ from .copies import STAGED_BYTES, host_copies
 from .id_sets import distinct
 from .launches import launches
 
-__all__ = ["Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
+__all__ = ["LOADING", "RELEASE", "Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
 
 Array = npt.NDArray[Any]
 
@@ -38,9 +38,13 @@ _COMPILE = re.compile(
     r"\(dynamo_timed\)|^_compile\b|compile_inner|compile_fx|call_user_compiler|create_aot_dispatcher|aot_(?:module|function)"
     r"|GraphLowering|PyCodeCache|async_compile|Scheduler\.codegen|triton_compile|^backend_compile"
 )
-_DATA = re.compile(
+LOADING = re.compile(
     r"^enumerate\(DataLoader\)|DataLoader.*__next__|^(?:fetch|load|get)_(?:next_)?batch\b|DataLoaderIter", re.IGNORECASE
 )
+"""Ops and annotations around the wait for a batch."""
+
+RELEASE = re.compile(r"Free|Unmap|Release")
+"""Of `allocation_calls`, those that give memory back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ def activities(trace: Trace) -> Activity:
     chosen = {
         "profiler": trace.rows("overhead"),
         "compile": named(ops, _COMPILE),
-        "data": named(ops, _DATA),
+        "data": named(ops, LOADING),
         "sync": np.setdiff1d(blocking_calls(trace), to_gpu.call[to_gpu.to_gpu]),
         "allocation": named(calls, _ALLOCATION, _NOT_ALLOCATION),
         "pageable_copy": distinct(copies),

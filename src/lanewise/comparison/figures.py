@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.call_tree import op_tree, self_times
+from lanewise.analyses.compiler_names import REGION
 from lanewise.analyses.cpu_activity import allocation_calls
 from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import step_times
@@ -48,7 +49,6 @@ COUNTS = (
 )
 # CPU time by layer: what each event of a lane takes without what is inside it.
 LAYERS = ("lookup", "prologue", "wrapper", "graph-call", "views", "autograd", "ops", "calls", "python")
-_REGION = re.compile(r"^Torch-Compiled Region: (\d+)/(\d+)")
 _COMPILATION = re.compile(r"^_compile\.compile_inner|^entire_frame_compile")
 _LAYER_NAMES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("lookup", re.compile(r"^TorchDynamo Cache Lookup$")),
@@ -106,8 +106,8 @@ class TraceSide:
     @cached_property
     def frames(self) -> int:
         """Compiled frames whose regions the steps call."""
-        rows = self.ctx.in_steps(self.ctx.events_matching(_REGION))
-        return len({m.group(1) for e in np.unique(self.trace.name[rows]) if (m := _REGION.match(self.trace.strings[e]))})
+        rows = self.ctx.in_steps(self.ctx.events_matching(REGION))
+        return len({m.group(1) for e in np.unique(self.trace.name[rows]) if (m := REGION.match(self.trace.strings[e]))})
 
     # ---- times, one value a step, in ns
     @cached_property
@@ -170,7 +170,7 @@ class TraceSide:
             "syncs": self._events(blocking),
             "allocations": self._events(allocation_calls(trace)),
             "ops": self._events(trace.rows("cpu_op")),
-            "regions": self._events(ctx.events_matching(_REGION)),
+            "regions": self._events(ctx.events_matching(REGION)),
             "compilations": self._events(ctx.events_matching(_COMPILATION)),
         }
         for way in ("htod", "dtoh", "dtod", "ptop"):

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.call_tree import op_tree
+from lanewise.analyses.compiler_names import REGION
 from lanewise.analyses.coverage import coverage
-from lanewise.analyses.cpu_activity import allocation_calls
+from lanewise.analyses.cpu_activity import RELEASE, allocation_calls
 from lanewise.analyses.gpu_time import gpu_op_times
 from lanewise.analyses.host_syncs import host_syncs
 from lanewise.analyses.launches import launches
@@ -27,9 +28,7 @@ __all__ = ["Counting", "Tally"]
 
 Array = npt.NDArray[Any]
 
-_REGION = re.compile(r"^Torch-Compiled Region: (\d+)/")
 _COMPILATION = re.compile(r"^_compile\.compile_inner|^entire_frame_compile$|^_compile\b")
-_FREE = re.compile(r"Free|Unmap|Release")
 _DIRECTIONS = {"htod": "memcpy-htod", "dtoh": "memcpy-dtoh", "dtod": "memcpy-dtod", "ptop": "memcpy-ptop"}
 
 
@@ -103,7 +102,7 @@ class Counting:
             "host_syncs": lambda: trace.analysis(host_syncs).event,
             "allocations": self._allocations,
             # What follows a graph break is a region inside the one before it.
-            "compiled_regions": lambda: self._named(_REGION),
+            "compiled_regions": lambda: self._named(REGION),
             "recompiles": lambda: self._outermost(_COMPILATION),
             "ops": lambda: self._ops(sub),
         }
@@ -153,7 +152,7 @@ class Counting:
 
     def _allocations(self) -> Array:
         calls = allocation_calls(self.trace)
-        return calls[~self.trace.names_where(lambda s: _FREE.search(s) is not None)[self.trace.name[calls]]]
+        return calls[~self.trace.names_where(lambda s: RELEASE.search(s) is not None)[self.trace.name[calls]]]
 
     def _named(self, pattern: re.Pattern[str]) -> Array:
         rows = self.trace.rows("cpu_op", "user_annotation")
@@ -176,7 +175,7 @@ class Counting:
         out = []
         for part in parts:
             events, _ = tally.within(part)
-            found = {_REGION.match(self.trace.name_of(int(e))) for e in events}
+            found = {REGION.match(self.trace.name_of(int(e))) for e in events}
             numbers = {m.group(1) for m in found if m is not None}
             out.append(max(len(numbers) - 1, 0))
         return out

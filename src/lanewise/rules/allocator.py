@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from lanewise.analyses.cpu_activity import allocation_calls
+from lanewise.analyses.cpu_activity import RELEASE, allocation_calls
 from lanewise.analyses.replay import Change
 from lanewise.model.intervals import length
 
@@ -15,7 +15,6 @@ from .context import Array, Context
 
 __all__ = ["RULE"]
 
-_FREE = re.compile(r"Free|Unmap|Release")
 _HOST = re.compile(r"Host")
 
 
@@ -31,7 +30,7 @@ def _check(ctx: Context) -> Outcome:
     busy = np.unique(ctx.step_of(calls))
     if not len(calls) or 2 * len(busy) < len(ctx.step_numbers) or (len(busy) < 2 and len(ctx.step_numbers) > 1):
         return Clear()
-    frees = ctx.trace.names_where(lambda s: _FREE.search(s) is not None)[ctx.trace.name[calls]]
+    frees = ctx.trace.names_where(lambda s: RELEASE.search(s) is not None)[ctx.trace.name[calls]]
     waits = _waits(ctx, calls[frees])
     gone = ctx.intervals(calls)
     spent = length(ctx.intervals(np.r_[calls, waits]))

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from lanewise.analyses.cpu_activity import LOADING
 from lanewise.analyses.host_syncs import host_syncs
 from lanewise.analyses.quiet_times import quiet_times
 from lanewise.analyses.replay import Change
@@ -19,9 +20,6 @@ __all__ = ["LEAST_QUIET_NS", "RULE", "unnamed_loading", "unrecorded_wait"]
 
 _SINGLE = re.compile(r"_SingleProcessDataLoaderIter")
 _WORKERS = re.compile(r"_MultiProcessingDataLoaderIter")
-_NAMED = re.compile(
-    r"^enumerate\(DataLoader\)|DataLoader.*__next__|^(?:fetch|load|get)_(?:next_)?batch\b|DataLoaderIter", re.IGNORECASE
-)
 # Where nothing names the loader, a stretch without a launch before the step's first kernel, or before a copy to the GPU, is taken
 # for it from 1 ms on: what else Python does between two launches (guards of a compiled call, an optimizer that sorts its
 # parameters) took up to 1.06 ms in 80 traces.
@@ -69,7 +67,7 @@ def unrecorded_wait(ctx: Context) -> float:
 
 def _fetching(ctx: Context) -> Array:
     """Annotated fetches of a batch on the launching threads."""
-    events = ctx.in_steps(ctx.events_matching(_NAMED))
+    events = ctx.in_steps(ctx.events_matching(LOADING))
     return events[np.isin(ctx.trace.lane[events], ctx.lanes)]
 
 
