@@ -8,7 +8,7 @@ from typing import Any
 
 from lanewise import report as doc
 from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_window
-from lanewise.analyses.gpu_time import DeviceTime, device_times
+from lanewise.analyses.gpu_time import DeviceTime, device_times, true_span
 from lanewise.analyses.steps import Steps, steps
 from lanewise.analyses.tables import kernel_table, op_table
 from lanewise.analyses.unprofiled import unprofiled_step
@@ -70,7 +70,7 @@ def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Repo
 
 
 def _trace_section(trace: Trace, notes: list[Note], lang: str) -> doc.TraceSection:
-    span = trace.span
+    span = trace.analysis(true_span)
     capabilities = list(trace.capabilities)
     if len(trace.analysis(steps)):
         capabilities.append("steps")

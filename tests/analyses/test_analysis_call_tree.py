@@ -132,6 +132,18 @@ def test_events_of_the_same_time_nest_by_what_they_are() -> None:
     assert _parents(trace, trace.analysis(op_tree))["cpu_op"] == "user_annotation"
 
 
+def test_ops_of_the_same_time_nest_as_they_were_opened_whatever_their_order_in_the_file() -> None:
+    t = TraceBuilder()
+    for name, number in (("aten::copy_", 7), ("aten::to", 5), ("aten::_to_copy", 6)):
+        t.op(name, 0, 2, **{"External id": number})
+    trace = t.load()
+    assert _parents(trace, trace.analysis(op_tree)) == {
+        "aten::to": None,
+        "aten::_to_copy": "aten::to",
+        "aten::copy_": "aten::_to_copy",
+    }
+
+
 def test_zero_and_missing_durations() -> None:
     t = TraceBuilder()
     t.op("outer", 0, 50)
@@ -167,8 +179,9 @@ def test_threads_are_apart() -> None:
 
 def test_profiler_overhead_is_nobodys_self_time() -> None:
     t = TraceBuilder()
+    t.span("overhead", "Activity Buffer Request", 0, 10, -1, 0)
     t.op("outer", 0, 100)
-    t.span("overhead", "Activity Buffer Request", 10, 30, -1, 0)
+    t.span("overhead", "Activity Buffer Request", 10, 20, -1, 0)
     t.op("elsewhere", 200, 10)
     t.op("elsewhere on another thread", 195, 50, tid=2)
     t.span("overhead", "Activity Buffer Request", 202, 5, -1, 0)  # which thread it was on cannot be told

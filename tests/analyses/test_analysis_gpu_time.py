@@ -90,6 +90,17 @@ def test_an_op_that_contains_later_ops_of_its_stream() -> None:
     assert "200 ms" in warning.text
 
 
+def test_what_begins_with_an_impossible_op_does_not_hide_that_it_is_one() -> None:
+    t = TraceBuilder()
+    t.launch(0, 1, gpu=(10, 200_000))
+    t.launch(2, 1, gpu=(10, 5))
+    t.launch(4, 1, gpu=(300, 50))
+    trace = t.load()
+    ops = trace.analysis(gpu_op_times)
+    assert (ops.end - ops.ts).tolist() == [290_000, 5000, 50_000]
+    assert lanewise.explain(trace).trace.span_us == 350  # a false end is not the trace's end either
+
+
 def test_an_op_that_contains_one_behind_a_straddling_op() -> None:
     t = TraceBuilder()
     t.launch(0, 1, gpu=(10, 200_000))

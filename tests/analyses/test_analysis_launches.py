@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lanewise
-from builder import TraceBuilder
+from builder import TraceBuilder, us_text
 from lanewise.analyses.launches import LAUNCH_KINDS, launches
 from lanewise.model.trace import Trace
 
@@ -113,8 +113,36 @@ def test_a_driver_call_inside_a_runtime_call_with_another_id() -> None:
     t.gpu("k", 30, 5, 8)
     trace = t.load()
     links = trace.analysis(launches)
-    assert links.gpu_count.sum() == 1
+    assert links.gpu_count.tolist() == [1]
+    assert [trace.name_of(int(e)) for e in links.call] == ["cuLaunchKernel"]
     assert links.ambiguous.tolist() == [False]
+
+
+def test_a_graph_launch_whose_work_is_lost_is_not_part_of_the_driver_call_inside_it() -> None:
+    t = TraceBuilder()
+    t.call("cudaGraphLaunch", 10, 8, 7)
+    t.call("cuLaunchKernel", 12, 4, 8, cat="cuda_driver")
+    t.gpu("k", 30, 5, 8)
+    assert t.load().analysis(launches).gpu_count.tolist() == [0, 1]
+
+
+def test_runtime_and_driver_call_of_one_id_with_another_call_between_them() -> None:
+    t = TraceBuilder()
+    t.call("cudaLaunchKernel", 3, 66, 7)
+    t.call("cudaMemsetAsync", 16, 56, 8)  # outlives it, as calls timed by other clocks do
+    t.call("cuLaunchKernel", 35, 2, 7, cat="cuda_driver")
+    t.gpu("k", 101, 5, 7)
+    links = t.load().analysis(launches)
+    assert (links.gpu_count.tolist(), links.launch.tolist()) == ([1, 0], [0])
+
+
+def test_arrows_from_forward_to_backward_do_not_make_a_trace_one_without_calls() -> None:
+    t = TraceBuilder()
+    t.op("aten::mm", 0, 50)
+    t.event(ph="s", id=3, pid=100, tid=1, ts=us_text(1), cat="fwdbwd", name="fwdbwd")
+    t.gpu("k", 30, 5, 7)  # launched before the recording began
+    links = t.load().analysis(launches)
+    assert (links.launch.tolist(), links.ambiguous.tolist()) == ([-1], [False])
 
 
 @pytest.mark.parametrize("correlation", [0, -1, None])

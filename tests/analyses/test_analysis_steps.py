@@ -166,3 +166,34 @@ def test_times_add_up_to_the_run(shape: list[tuple[int, int, list[int]]]) -> Non
     assert found.time_ns.sum() == found.end.max() - found.start[0]
     assert found.gpu_ops.sum() == found.launches.sum() == sum(len(work) for _, _, work in shape)
     assert (found.gpu_busy_ns <= found.end - found.start).all()
+
+
+def test_unlinked_work_of_a_later_step_is_not_taken_for_earlier_work() -> None:
+    t = TraceBuilder()
+    t.step(1, 0, 100)
+    t.launch(10, 5, gpu=(20, 30))
+    t.step(2, 100, 100)
+    t.launch(110, 5, gpu=(120, 30))
+    t.call("hipLaunchKernel", 150, 5, 0)
+    t.gpu("ncclDevKernel_AllReduce", 160, 10, 0, stream=9)  # 0 identifies nothing
+    t.gpu("lost", 155, 10, 999)  # behind work of the steps on its own stream: its call was lost
+    assert _us(t.load().analysis(steps).time_ns) == [100, 100]
+
+
+def test_of_overlapping_steps_the_last_begun_has_the_work() -> None:
+    t = TraceBuilder()
+    t.step(1, 0, 100)
+    t.step(2, 20, 20)
+    t.step(3, 30, 40)
+    for at in (10, 25, 35, 60, 80, 120):
+        t.launch(at, 2, gpu=(at + 3, 1))
+    assert t.load().analysis(steps).launch_step.tolist() == [0, 1, 2, 2, 0, -1]
+
+
+def test_copies_of_marks_that_lost_their_durations_do_not_count() -> None:
+    t = TraceBuilder()
+    t.span("user_annotation", "ProfilerStep#1", 0, None, 100, 2)
+    t.span("user_annotation", "ProfilerStep#2", 50, None, 100, 2)
+    t.step(1, 0, 50)
+    t.step(2, 50, 50)
+    assert _us(t.load().analysis(steps).wall_ns) == [50, 50]

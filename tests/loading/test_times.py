@@ -114,3 +114,10 @@ def test_strays_at_zero() -> None:
     t.op("first", 0, 10)
     t.op("second", 900_000, 10)
     assert t.load().stray_events == 0
+
+
+def test_times_in_quotes() -> None:
+    t = TraceBuilder(gpus=0)
+    t.event(ph="X", cat="cpu_op", name="aten::mm", pid=100, tid=1, ts="12.5", dur="1.25")
+    trace = t.load()
+    assert (trace.ts.tolist(), trace.dur.tolist(), trace.skipped_events) == ([12_500], [1250], 0)

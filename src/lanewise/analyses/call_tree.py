@@ -20,6 +20,7 @@ Array = npt.NDArray[Any]
 OP_CATEGORIES = ("cpu_op", "user_annotation")
 CALL_CATEGORIES = ("cuda_runtime", "cuda_driver")
 
+_MOST_OPS = 2**48
 # Of events that cover exactly the same time the one named first is outside: a range is opened before what it marks, a frame
 # before the op that it calls, an op before the runtime calls that it makes, a runtime call before the driver's.
 _OUTSIDE_FIRST = ("user_annotation", "python_function", "cpu_op", "cuda_runtime", "cuda_driver")
@@ -51,7 +52,11 @@ def _tree(trace: Trace, categories: tuple[str, ...]) -> Nesting:
         rows, lane = np.r_[rows, overhead], np.r_[lane, thread]
         order = np.argsort(rows, kind="stable")
         rows, lane = rows[order], lane[order]
-    return nest(rows, trace.ts[rows], trace.end[rows], lane, OUTSIDE_RANK[trace.category[rows]])
+    # Ops are numbered as they are opened, whatever their order in the file.
+    number = np.zeros(len(trace), dtype=np.int64)
+    number[trace.column("cpu_ops", "event")] = np.clip(trace.column("cpu_ops", "external_id"), 0, _MOST_OPS - 1)
+    rank = OUTSIDE_RANK[trace.category[rows]] * np.int64(_MOST_OPS) + number[rows]
+    return nest(rows, trace.ts[rows], trace.end[rows], lane, rank)
 
 
 def _overhead_threads(trace: Trace) -> tuple[Array, Array]:
@@ -67,7 +72,7 @@ def _overhead_threads(trace: Trace) -> tuple[Array, Array]:
         for lane in np.unique(trace.lane[ops]):
             mine = ops[trace.lane[ops] == lane]
             reach = np.maximum.accumulate(trace.end[mine])
-            before = np.searchsorted(mine, overhead)
+            before = np.searchsorted(trace.ts[mine], trace.ts[overhead], side="right")
             around = (before > 0) & (reach[np.maximum(before - 1, 0)] >= trace.end[overhead])
             threads += around
             thread[around] = lane

@@ -13,7 +13,7 @@ from lanewise.model.intervals import Intervals, intersection, length, union
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
-__all__ = ["KINDS", "DeviceTime", "GpuOps", "StreamTime", "device_times", "gpu_op_times"]
+__all__ = ["KINDS", "DeviceTime", "GpuOps", "StreamTime", "device_times", "gpu_op_times", "true_span"]
 
 Array = npt.NDArray[Any]
 
@@ -81,11 +81,19 @@ def gpu_op_times(trace: Trace) -> GpuOps:
     """Times and kinds of the GPU ops, impossible durations cut."""
     events = trace.column("gpu_ops", "event")
     ts, end = trace.ts[events], trace.end[events].copy()
-    impossible = _impossible(trace, ts, end)
-    if len(impossible):
-        nxt = _next_start(trace, ts)
-        end[impossible] = np.minimum(end[impossible], nxt[impossible])
+    impossible, cut = _impossible(trace, ts, end)
+    end[impossible] = cut
     return GpuOps(ts, end, _kinds(trace, events), impossible)
+
+
+def true_span(trace: Trace) -> tuple[int, int] | None:
+    """(start of the first event, end of the last) in ns, impossible durations cut; None for a trace without events."""
+    ops = trace.analysis(gpu_op_times)
+    if not len(ops.impossible):
+        return trace.span
+    end = trace.end.copy()
+    end[trace.column("gpu_ops", "event")] = ops.end
+    return int(trace.ts[0]), int(end.max())
 
 
 def _kinds(trace: Trace, events: Array) -> Array:
@@ -103,40 +111,31 @@ def _kinds(trace: Trace, events: Array) -> Array:
     return out
 
 
-def _stream_order(trace: Trace, ts: Array) -> tuple[Array, Array]:
-    """Rows by device, stream and start, and whether each begins another stream."""
-    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
-    order = np.lexsort((ts, stream, device))
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (np.diff(device[order]) != 0) | (np.diff(stream[order]) != 0)
-    return order, new
-
-
-def _next_start(trace: Trace, ts: Array) -> Array:
-    """Start of the next op of the same stream; the far future for the last."""
-    order, new = _stream_order(trace, ts)
-    out = np.full(len(ts), np.iinfo(np.int64).max, dtype=np.int64)
-    follows = np.flatnonzero(~new[1:])
-    out[order[follows]] = ts[order[follows + 1]]
-    return out
-
-
-def _impossible(trace: Trace, ts: Array, end: Array) -> Array:
-    """Rows of long ops that wholly contain a later op of their stream."""
+def _impossible(trace: Trace, ts: Array, end: Array) -> tuple[Array, Array]:
+    """Rows of long ops that wholly contain a later op of their stream, and the start of the next later op of each."""
     long = np.flatnonzero(end - ts > _IMPOSSIBLE_NS)
     if not len(long):
-        return long
-    order, new = _stream_order(trace, ts)
+        return long, ts[long]
+    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
+    order = np.lexsort((ts, stream, device))
     place = np.empty(len(order), dtype=np.int64)
     place[order] = np.arange(len(order))
-    stream_end = np.r_[np.flatnonzero(new)[1:], len(order)][np.cumsum(new) - 1]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(device[order]) != 0) | (np.diff(stream[order]) != 0)
+    stream_end = _next_true(new)[place[long]]
+    new[1:] |= np.diff(ts[order]) != 0
+    later = _next_true(new)[place[long]]  # ops that start at the same time are not later
+    # Earliest end of the later ops of each; a range that begins where it ends would give its first value.
     ends = np.r_[end[order], np.iinfo(np.int64).max]
-    first = place[long] + 1
-    # Earliest end of the ops behind each in its stream; a range that begins where it ends would give its first value.
-    bounds = np.stack((first, stream_end[place[long]]), axis=1)
+    bounds = np.stack((np.minimum(later, stream_end), stream_end), axis=1)
     earliest = np.minimum.reduceat(ends, bounds.ravel())[::2]
-    later = ts[order[np.minimum(first, len(order) - 1)]] > ts[long]
-    return long[(first < bounds[:, 1]) & later & (earliest <= end[long])]
+    found = np.flatnonzero((later < stream_end) & (earliest <= end[long]))
+    return long[found], ts[order[later[found]]]
+
+
+def _next_true(marks: Array) -> Array:
+    """int64 (n,): for each place the next one behind it that is marked, n where there is none; the first place is marked."""
+    return np.r_[np.flatnonzero(marks)[1:], len(marks)][np.cumsum(marks) - 1]
 
 
 def device_times(trace: Trace) -> tuple[DeviceTime, ...]:

@@ -81,7 +81,7 @@ class Launches:
 
 def launches(trace: Trace) -> Launches:
     """Link GPU ops to the calls that started them."""
-    if "calls" not in trace.tables and "flows" in trace.tables:
+    if "calls" not in trace.tables and not trace.column("flows", "backward").all():
         return _legacy_launches(trace)
     calls, ids = trace.column("calls", "event"), trace.column("calls", "correlation")
     gpu_ids = trace.column("gpu_ops", "correlation")
@@ -89,7 +89,8 @@ def launches(trace: Trace) -> Launches:
     started = among(ids, distinct(gpu_ids[valid])) & (ids > 0)
     by_name = _kinds_by_name(trace)[trace.name[calls]]
     candidates = np.flatnonzero(started | (by_name >= 0))
-    candidates, shared_ids = _outer_calls(trace, calls, ids, candidates, started)
+    graph = by_name[candidates] == LAUNCH_KINDS.index("graph")
+    candidates, shared_ids = _single_calls(trace, calls[candidates], ids[candidates], candidates, started[candidates], graph)
 
     call = calls[candidates].astype(np.int32)
     correlation = ids[candidates]
@@ -136,21 +137,42 @@ def _kinds_by_name(trace: Trace) -> Array:
     return kinds
 
 
-def _outer_calls(trace: Trace, calls: Array, ids: Array, rows: Array, started: Array) -> tuple[Array, Array]:
-    """Leave out calls inside another launching call, with its id or with no GPU work of their own; and the ids that several
-    calls share that are not inside one another."""
-    events = calls[rows]
+def _single_calls(trace: Trace, events: Array, ids: Array, rows: Array, started: Array, graph: Array) -> tuple[Array, Array]:
+    """One call for each launch, of those that lie inside one another; and the ids that several calls share that do not.
+
+    A call inside another launching call, with its id or with no GPU work of its own, is part of it. Where only the driver call
+    inside has GPU work, that is the launch, and the runtime call around it is part of it; not so a graph's launch, whose own
+    work is then lost.
+    """
+    part = np.zeros(len(rows), dtype=np.bool_)
+    shared = np.flatnonzero(among(ids, _repeated(ids)))
+    if len(shared):
+        lane = trace.lane[events[shared]]
+        _, of_id = np.unique(ids[shared], return_inverse=True)
+        part[shared] = _around(trace, events[shared], of_id * (int(lane.max()) + 1) + lane) >= 0
+    around = _around(trace, events, trace.lane[events])
+    driver = trace.category[events] == CATEGORY_CODES["cuda_driver"]
+    outer = around[started & driver & ~part & (around >= 0)]
+    part |= ~started & (around >= 0)
+    part[outer[~(started | driver | graph)[outer]]] = True
+    rows, ids = rows[~part], ids[~part]
+    return rows, _repeated(ids)
+
+
+def _around(trace: Trace, events: Array, lane: Array) -> Array:
+    """int64 (n,): for each of some calls the place of the one around it in the same lane, -1 for none."""
     ranks = (trace.category[events] == CATEGORY_CODES["cuda_driver"]).astype(np.int8)
-    tree = nest(np.arange(len(rows)), trace.ts[events], trace.end[events], trace.lane[events], ranks)
-    outer = np.full(len(rows), -1, dtype=np.int64)
+    tree = nest(np.arange(len(events)), trace.ts[events], trace.end[events], lane, ranks)
+    around = np.full(len(events), -1, dtype=np.int64)
     inside = tree.parent >= 0
-    outer[tree.events[inside]] = tree.events[tree.parent[inside]]
-    same = (outer >= 0) & (ids[rows[outer]] == ids[rows])
-    idle = (outer >= 0) & ~started[rows]
-    # The outer call keeps the GPU work when only the inner one's id is on it: then the inner call is the launch.
-    rows = rows[~(same | idle)]
-    found = np.sort(ids[rows])
-    return rows, distinct(found[1:][found[1:] == found[:-1]])
+    around[tree.events[inside]] = tree.events[tree.parent[inside]]
+    return around
+
+
+def _repeated(values: Array) -> Array:
+    """Numbers that occur more than once, ascending."""
+    ordered = np.sort(values)
+    return distinct(ordered[1:][ordered[1:] == ordered[:-1]])
 
 
 def _kinds(trace: Trace, by_name: Array, launch: Array, n: int) -> Array:

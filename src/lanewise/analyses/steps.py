@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.model.intervals import length, union
+from lanewise.model.nesting import nest
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.step_marks import step_marks, step_number
 from lanewise.model.trace import Trace
@@ -96,7 +97,7 @@ def steps(trace: Trace) -> Steps:
         start=start,
         wall_ns=trace.dur[event],
         end=end,
-        time_ns=_times(trace, start, end, gpu_step, int(trace.end[event].max(initial=0))),
+        time_ns=_times(trace, start, trace.end[event], end),
         launch_step=launch_step,
         gpu_step=gpu_step,
         launches=n_launches,
@@ -116,12 +117,24 @@ def _marks(trace: Trace) -> tuple[str | None, Array]:
 
 
 def _within(moments: Array, start: Array, end: Array) -> Array:
-    """Number of the interval that holds each moment, -1 for none; intervals are in order and do not overlap."""
-    if not len(start):
-        return np.full(len(moments), -1, dtype=np.int32)
-    place = np.searchsorted(start, moments, side="right") - 1
-    inside = (place >= 0) & (moments < end[np.maximum(place, 0)])
-    return np.where(inside, place, -1).astype(np.int32)
+    """Number of the interval that holds each moment, -1 for none; intervals are in order of their start.
+
+    Of intervals that overlap it is the last begun.
+    """
+    place = np.searchsorted(start, moments, side="right").astype(np.int32) - 1
+    over = np.flatnonzero((place >= 0) & (moments >= end[place])) if len(start) else np.empty(0, dtype=np.int64)
+    if not len(over):
+        return place
+    rows = np.arange(len(start))
+    tree = nest(rows, start, end, np.zeros_like(rows), rows)
+    longer = np.full(len(start) + 1, -1, dtype=np.int32)  # the last one begun before each that ends no earlier
+    inner = tree.parent >= 0
+    longer[tree.events[inner]] = tree.events[tree.parent[inner]]
+    while len(over):
+        place[over] = longer[place[over]]
+        over = over[place[over] >= 0]
+        over = over[moments[over] >= end[place[over]]]
+    return place
 
 
 def _per_step(step: Array, n: int) -> Array:
@@ -151,7 +164,7 @@ def _indexes(trace: Trace, event: Array) -> Array:
     return np.array([step_number(trace.name_of(int(e)), place) for place, e in enumerate(event)], dtype=np.int64)
 
 
-def _times(trace: Trace, start: Array, end: Array, gpu_step: Array, cpu_end: int) -> Array:
+def _times(trace: Trace, start: Array, cpu_end: Array, end: Array) -> Array:
     """What each step adds to the run.
 
     The first counts from its own start, or from the end of the GPU work launched before it where that is later.
@@ -162,9 +175,24 @@ def _times(trace: Trace, start: Array, end: Array, gpu_step: Array, cpu_end: int
     called = np.full(len(links.launch), np.iinfo(np.int64).min, dtype=np.int64)
     known = links.launch >= 0
     called[known] = trace.ts[links.call[links.launch[known]]]
-    # A GPU op whose launch is not in the trace counts as launched before the first step when it began before the last
-    # annotation ended; one that begins after that may belong to a call whose record was lost.
-    before = (gpu_step < 0) & (called < start[0]) & (known | (ops.ts < cpu_end))
+    # Work whose call is not in the trace was launched before the window, as long as it began while steps were launched; with an
+    # id that identifies nothing or several calls, all that is known is that it was not launched after it ran. A stream runs in
+    # order: what follows work of the steps there was launched later, by a call whose record was lost.
+    limit = np.where(links.ambiguous, start[0], cpu_end.max())
+    unknown = np.flatnonzero(~known)
+    if len(unknown):
+        limit[unknown] = np.minimum(limit[unknown], _first_on_stream(trace, ops.ts, called >= start[0])[unknown])
+    before = np.where(known, called < start[0], ops.ts < limit)
     begin = max(int(start[0]), int(ops.end[before].max())) if before.any() else int(start[0])
     reach = np.maximum.accumulate(end)
     return np.diff(np.r_[np.int64(min(begin, int(reach[0]))), reach])
+
+
+def _first_on_stream(trace: Trace, ts: Array, chosen: Array) -> Array:
+    """int64 (gpu ops,): start of the first of some GPU ops on the stream of each; the far future where there is none."""
+    device, stream = trace.column("gpu_ops", "device"), trace.column("gpu_ops", "stream")
+    streams, key = np.unique(stream, return_inverse=True)
+    key = key + np.unique(device, return_inverse=True)[1] * len(streams)
+    first = np.full(int(key.max(initial=0)) + 1, np.iinfo(np.int64).max, dtype=np.int64)
+    np.minimum.at(first, key[chosen], ts[chosen])
+    return first[key]

@@ -56,6 +56,9 @@ def _trace(document: Document, source: Source) -> Trace:
         notes.append(Note("no-duration", {"count": counts["no_duration"]}))
     if assembly.n_strays:
         notes.append(Note("strays", {"count": assembly.n_strays}))
+    halves = sum(counts.get(phase, 0) for phase in "BEbe")
+    if halves:
+        notes.append(Note("begin-end", {"count": halves}))
     if assembly.unknown_categories:
         names = ", ".join(sorted(assembly.unknown_categories)[:6])
         notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))

@@ -20,16 +20,13 @@ from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTH
 from .arguments import TABLES, Collectives, Table
 from .exact import NO_TIME, exact_ns
 from .numbering import Numbering, Numbers, Parts
-from .records import EXACT_FLOAT_US, Args
+from .records import EXACT_FLOAT_US, LONGEST_US, Args
 from .values import MISSING, Floats, integers
 
 __all__ = ["ChunkColumns", "Columns", "NeedsTextError"]
 
 Array = npt.NDArray[Any]
 _NO_ARGS = Args()
-# A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
-# that sums of durations fit into int64.
-_LONGEST_US = 366 * 86400 * 1e6
 _LANE_NUMBER = re.compile(r"-?[0-9]{1,19}\Z")
 # Arrows from calls to GPU ops say what correlation ids say too; they are a third of all entries, and not kept.
 _LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async"})
@@ -185,7 +182,7 @@ class Columns:
         out, ts, dur = self._out, self._ts.column, self._dur.column
         category, lane = self._category_codes(), self._lane_codes()
         no_duration = np.isnan(dur)
-        bad = (ts == NO_TIME) | (dur < 0) | (dur > _LONGEST_US)
+        bad = (ts == NO_TIME) | (dur < 0) | (dur > LONGEST_US)
         own = category == CATEGORY_CODES["Trace"]
         out.counts["skipped"] = out.counts.get("skipped", 0) + int((bad & ~own).sum())
         out.counts["no_duration"] = int((no_duration & ~bad & ~own).sum())

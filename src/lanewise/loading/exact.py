@@ -20,9 +20,12 @@ _LARGEST_EXPONENT = 20  # beyond int64 in any case; a whole number of such a siz
 
 
 def ns_of_text(text: bytes) -> int | None:
-    """Whole nanoseconds of a decimal number of microseconds, rounded half up; None when it is no number or no time."""
+    """Whole nanoseconds of a decimal number of microseconds, rounded half up; None when it is no number or no time.
+
+    A number in quotes is one too.
+    """
     try:
-        number = Decimal(text[:_LONGEST_TEXT].decode("ascii"))
+        number = Decimal(text.strip(b'"')[:_LONGEST_TEXT].decode("ascii"))
     except (InvalidOperation, UnicodeDecodeError, ValueError):
         return None
     if not number.is_finite():
@@ -73,7 +76,7 @@ def _convert(
             fits = block[:, 0] < ord("5") if digits_ns == 19 else np.ones(len(block), dtype=np.bool_)
             value = (block[:, columns].astype(np.int64) - ord("0")) @ powers
             out[rows[some]] = np.where(fits & (value <= LATEST_NS), value, NO_TIME)
-        else:  # a sign, an exponent, more digits
+        else:  # a sign, an exponent, more digits, a number in quotes
             for row in rows[some]:
                 ns = ns_of_text(texts[row])
                 if ns is not None:

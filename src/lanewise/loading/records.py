@@ -14,6 +14,7 @@ from msgspec import Raw, Struct, field
 __all__ = [
     "ARGS_FIELDS",
     "EXACT_FLOAT_US",
+    "LONGEST_US",
     "NOTHING",
     "Args",
     "Event",
@@ -30,6 +31,9 @@ _NO_SIZE = (-1, -1, -1)
 # Below this many microseconds a double keeps whole nanoseconds: its spacing is 2^-10 us, so it is wrong by at most 0.49 ns.
 # Kineto's offsets from baseTimeNanoseconds stay below 8e12; epoch microseconds (1.7e15) do not fit.
 EXACT_FLOAT_US = float(2**43)
+# A duration beyond a year is none: a negative one as an unsigned number, or a number out of a damaged file. It is left out, so
+# that sums of durations fit into int64.
+LONGEST_US = 366 * 86400 * 1e6
 
 
 class Args(Struct, gc=False):

@@ -20,7 +20,7 @@ from .decoding import DECODE_ERRORS, Found, decoded_event
 from .exact import ns_of_text
 from .framing import ANY_EVENT_START, EVENT_START, TOKEN
 from .mending import mended_texts, silent_backslash
-from .records import TextEvent
+from .records import LONGEST_US, TextEvent
 
 __all__ = ["Damage", "Mended", "Tally", "members", "mend_chunk", "mend_object"]
 
@@ -244,8 +244,8 @@ def _unbalanced(piece: bytes) -> bool:
 
 
 def _timed(event: TextEvent) -> bool:
-    """Whether an event has a start, and no duration below 0."""
-    return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or event.dur >= 0)
+    """Whether an event has a start, and no duration below 0 or beyond a year."""
+    return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or 0 <= event.dur <= LONGEST_US)
 
 
 def _own_brackets(text: bytes) -> tuple[set[int], int]:

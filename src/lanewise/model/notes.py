@@ -29,6 +29,7 @@ NOTES = Catalog(
         "no-time": "{count:event} left out: no start, or a duration below 0 or beyond a year.",
         "no-duration": "{count:event} without a duration, taken as 0.",
         "strays": "{count:event} at timestamp 0, far from all others: the times are lost, and no sum counts them.",
+        "begin-end": "{count:event} left out that only begin or end something (phases B, E, b, e): Kineto writes events with a duration.",
         "unknown-category": "{count:event} of a category that lanewise does not know ({names}): shown, not interpreted.",
         "window": "Only a part of the trace was read: {window}.",
         # what the trace cannot tell
@@ -66,7 +67,7 @@ DAMAGE = Catalog(
         "types": "fields of an unusual type",
         "unreadable": "unreadable text",
         "rubbish": "text that is no event",
-        "no-time": "no start, or a duration below 0",
+        "no-time": "no start, or a duration below 0 or beyond a year",
     },
     table="damage",
 )

@@ -52,9 +52,9 @@ def step_marks(
     rows = np.arange(len(name))
     found = rows[_matches(_PROFILER_STEP, strings)[name]] if len(name) else rows
     if len(found):
-        return "ProfilerStep", _one_lane(lane, found)
+        return "ProfilerStep", _one_lane(lane, end - ts, found)
     found = rows[_matches(_REPEATED, strings)[name] & annotation] if len(name) else rows
-    found = _one_lane(lane, found)
+    found = _one_lane(lane, end - ts, found)
     # A single mark, or marks inside one another, are no sequence of steps.
     if len(found) < 2 or (ts[found][1:] < end[found][:-1]).any():
         return None, found[:0]
@@ -65,9 +65,13 @@ def _matches(pattern: re.Pattern[str], strings: list[str]) -> Array:
     return np.fromiter((pattern.match(s) is not None for s in strings), dtype=np.bool_, count=len(strings))
 
 
-def _one_lane(lane: Array, found: Array) -> Array:
-    """Marks of the lane that has most of them: each thread of a process may carry its own copy of a mark."""
+def _one_lane(lane: Array, dur: Array, found: Array) -> Array:
+    """Marks of the lane that has most of them; of equally many the longest, then the first.
+
+    Each thread of a process may carry its own copy of a mark.
+    """
     if not len(found):
         return found
-    lanes, counts = np.unique(lane[found], return_counts=True)
-    return found[lane[found] == lanes[counts.argmax()]]
+    _, first, place = np.unique(lane[found], return_index=True, return_inverse=True)  # marks are in order of their start
+    counts, lengths = np.bincount(place), np.bincount(place, weights=dur[found])
+    return found[place == np.lexsort((-first, lengths, counts))[-1]]

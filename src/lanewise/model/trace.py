@@ -213,15 +213,16 @@ class Trace:
         )
         ops = self.tables.get("cpu_ops")
         found = {
-            "cpu_ops": ops is not None,
+            "cpu_ops": ops is not None and len(ops["event"]) > 0,
             "gpu_events": bool(gpu),
             "shapes": self._has_shapes(),
-            "stacks": frames is not None or bool((self.column("cpu_ops", "call_stack") != MISSING).any()),
+            "stacks": (frames is not None and len(frames["event"]) > 0)
+            or bool((self.column("cpu_ops", "call_stack") != MISSING).any()),
             "modules": modules,
             "memory": "memory" in self.tables,
             "sequence": bool((self.column("cpu_ops", "sequence") != MISSING).any()),
-            "collectives": "collectives" in self.tables,
-            "syncs": "syncs" in self.tables,
+            "collectives": len(self.column("collectives", "event")) > 0,
+            "syncs": len(self.column("syncs", "event")) > 0,
         }
         return tuple(name for name, there in found.items() if there)
 
