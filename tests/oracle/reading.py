@@ -143,7 +143,8 @@ def _sound(text: str) -> bool:
 def _typed(raw: dict[str, Any]) -> bool:
     """Whether arguments and duration are what they should be; a field of another type is left out, which is a repair."""
     dur = raw.get("dur")
-    return isinstance(raw.get("args"), dict | None) and (dur is None or nanoseconds(dur) is not None)
+    number = isinstance(dur, int | Decimal | None) and not isinstance(dur, bool)
+    return isinstance(raw.get("args"), dict | None) and (number or nanoseconds(dur) is not None)
 
 
 class _Reader:
