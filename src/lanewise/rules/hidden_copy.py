@@ -161,8 +161,8 @@ RULE = Rule(
         "copies a step: {copies}. Where the original is not needed any more, the copy is not either.",
         "fix": "x.{in_place}(...) in place of x.{op}(...); under autograd only where no op before needs x for its gradient",
         "title_product": "{op} copies its addend first: {gpu} a step",
-        "text_product": "{ops} copies what it adds to the product into the result ({bytes} in the largest case) before "
-        "the product adds to it; copies a step: {copies}.",
+        "text_product": "{ops} copies what it adds to the matmul into the result ({bytes} in the largest case) before "
+        "the matmul adds to it; copies a step: {copies}.",
         "fix_product": "x.{in_place}(a, b) where x is not needed any more; for a bias of one dimension F.linear(a, weight, bias), which adds "
         "it inside the product",
         "title_asked": "clone() copies {shape} and nothing is written to it: {copies} a step",
@@ -170,7 +170,7 @@ RULE = Rule(
         "stay equal, and one of them is enough. Writes outside the recorded steps are not seen.",
         "fix_asked": "before = h instead of before = h.clone(): a name is enough as long as nothing is written in place",
         "doc_finds": "Copies of the whole input inside ops that exist in place too (`masked_fill`, `index_add`, `index_put`, `scatter` and "
-        "others), and inside products that add something (`addmm`, `baddbmm`). And calls of `clone()`, "
+        "others), and inside matmuls that add something (`addmm`, `baddbmm`). And calls of `clone()`, "
         "two a step or more, where shapes were recorded, and no op in place writes to a tensor that could be the copy or its original.",
         "doc_why": "The copy reads and writes the tensor once more than the op itself needs, and takes as much memory again.",
         "doc_fix": "scores.masked_fill_(mask, -1e4)\nx.index_add_(0, index, values)",

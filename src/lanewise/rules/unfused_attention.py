@@ -192,14 +192,14 @@ RULE = Rule(
         "fix_masked": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)   # for a causal mask; any other: attn_mask=mask",
         "fix_dropout": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=p if self.training else 0.0)   # or "
         "attn_mask=mask",
-        "doc_finds": "A softmax (of any library, or written out as exp, sum and division) between two products of one thread: the first "
+        "doc_finds": "A softmax (of any library, or written out as exp, sum and division) between two matmuls of one thread: the first "
         "writes what it reads, the second takes what it wrote, with nothing but scale, mask, casts, copies and dropout between them.",
-        "doc_why": "Every op between the products reads and writes a matrix of queries times keys for each head, which grows with the "
+        "doc_why": "Every op between the matmuls reads and writes a matrix of queries times keys for each head, which grows with the "
         "square of the length. FlashAttention keeps it on the chip, forward and backward.",
         "doc_fix": "y = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # q, k, v: (batch, heads, length, head size), any strides\n"
         "y = F.scaled_dot_product_attention(q, k, v, attn_mask=bias)    # additive or boolean mask (True: keep)",
         "doc_fine": "Where the scores themselves are wanted (to return attention weights), or queries and keys are few.",
-        "doc_measured": "All GPU time from the first product's call to the second's, and of the backward nodes that these ops made (by "
+        "doc_measured": "All GPU time from the first matmul's call to the second's, and of the backward nodes that these ops made (by "
         "sequence number), against one fused kernel: the arithmetic of all scores at 30 % of the dense peak with heads of 64, 42 % of 128 "
         "(27 and 37 % backward), as cuDNN and FlashAttention reach on an H200. Whether a mask is causal the trace does not tell: no "
         "score is taken as masked.",
