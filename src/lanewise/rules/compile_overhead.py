@@ -20,7 +20,7 @@ EAGER_OP_NS = 6_000
 
 
 def _check(ctx: Context) -> Outcome:
-    calls = region_calls(ctx)
+    calls = ctx.answer(region_calls)
     if not calls:
         return Clear()
     overhead = union(np.concatenate([c.overhead[0] for c in calls]), np.concatenate([c.overhead[1] for c in calls]))
@@ -50,12 +50,15 @@ def _ops_if_eager(ctx: Context, call: RegionCall) -> int:
 def _unfused_gpu_ns(ctx: Context, calls: list[RegionCall]) -> float:
     """GPU time per step if each fused kernel became one kernel of the same traffic for each of its operations."""
     total = float(ctx.gpu_ns[ctx.rows].sum())
-    for call in calls:
-        for op in call.ops:
-            n = len(decode(ctx.trace.name_of(int(op))).fused_ops)
-            if n > 1:
-                total += (n - 1) * float(ctx.gpu_ns[ctx.launched_in(np.array([op]))].sum())
-    return ctx.per_step(total)
+    ops = np.array([op for call in calls for op in call.ops], dtype=np.int64)
+    if not len(ops):
+        return ctx.per_step(total)
+    codes, inverse = np.unique(ctx.trace.name[ops], return_inverse=True)
+    more = np.array([max(len(decode(ctx.trace.strings[c]).fused_ops) - 1, 0) for c in codes])[inverse]
+    known = np.flatnonzero(ctx.launches.launch >= 0)
+    own = np.zeros(len(ctx.tree.events), dtype=np.int64)
+    np.add.at(own, ctx.place[ctx.launches.call[ctx.launches.launch[known]]], ctx.gpu_ns[known])
+    return ctx.per_step(total + float((more * ctx.tree.totals(own)[ctx.place[ops]]).sum()))
 
 
 RULE = Rule(

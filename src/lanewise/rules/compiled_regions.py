@@ -60,29 +60,68 @@ def region_calls(ctx: Context) -> list[RegionCall]:
     for level in tree.levels()[1:]:
         above = outermost[tree.parent[level]]
         outermost[level] = np.where(above >= 0, above, outermost[level])
-    lookups = ctx.events_matching(_LOOKUP)
-    working = _working(ctx)
     # What belongs to each region and to none inside it.
     inner = np.flatnonzero((nearest >= 0) & ~within)
     inner = inner[np.argsort(nearest[inner], kind="stable")]
-    places = ctx.place[regions]
-    first = np.searchsorted(nearest[inner], places, side="left")
-    last = np.searchsorted(nearest[inner], places, side="right")
     nested = np.flatnonzero(within & (nearest >= 0))
+    nested = nested[np.argsort(nearest[nested], kind="stable")]
+    places = ctx.place[regions]
+    mine, holds = (_slices(nearest[events], places) for events in (inner, nested))
+    marks = _Marks(ctx)
     steps = ctx.step_of(regions)
+    before = _lookup_before(ctx, regions)
     return [
         _call(
-            ctx,
+            marks,
             int(regions[i]),
             int(tree.events[outermost[places[i]]]),
             int(steps[i]),
-            tree.events[inner[first[i] : last[i]]],
-            tree.events[nested[nearest[nested] == places[i]]],
-            lookups,
-            working,
+            tree.events[inner[mine[0][i] : mine[1][i]]],
+            tree.events[nested[holds[0][i] : holds[1][i]]],
+            int(before[i]),
         )
         for i in range(len(regions))
     ]
+
+
+def _slices(keys: Array, wanted: Array) -> tuple[Array, Array]:
+    """Where each wanted key begins and ends among sorted ones."""
+    return np.searchsorted(keys, wanted, side="left"), np.searchsorted(keys, wanted, side="right")
+
+
+def _lookup_before(ctx: Context, regions: Array) -> Array:
+    """int64 (regions,): event of the lookup that led to each: the last on its lane that ends before it, not far away; -1 for none."""
+    trace = ctx.trace
+    lookups = ctx.events_matching(_LOOKUP)
+    out = np.full(len(regions), -1, dtype=np.int64)
+    for lane in np.unique(trace.lane[regions]):
+        rows = np.flatnonzero(trace.lane[regions] == lane)
+        there = lookups[trace.lane[lookups] == lane]
+        if not len(there):
+            continue
+        there = there[np.argsort(trace.end[there], kind="stable")]
+        at = np.searchsorted(trace.end[there], trace.ts[regions[rows]], side="right") - 1
+        found = there[np.maximum(at, 0)]
+        near = trace.ts[regions[rows]] - trace.end[found] <= trace.dur[found] + trace.dur[regions[rows]]
+        out[rows] = np.where((at >= 0) & near, found, -1)
+    return out
+
+
+class _Marks:
+    """What kind of event each is: one that works, a lookup, a wrapper.
+
+    Attributes:
+        working: bool (events,): ops that launch GPU work themselves or through what is inside them; in a trace without any,
+            ATen's ops and the kernels of a compiled graph.
+        lookup, wrapper: bool (events,).
+    """
+
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        trace = ctx.trace
+        self.working = _working(ctx)
+        self.lookup = trace.names_where(lambda s: _LOOKUP.match(s) is not None)[trace.name]
+        self.wrapper = trace.names_where(lambda s: s.startswith(_WRAPPERS))[trace.name]
 
 
 def _working(ctx: Context) -> Array:
@@ -101,16 +140,13 @@ def _working(ctx: Context) -> Array:
     return out
 
 
-def _call(
-    ctx: Context, region: int, outer: int, step: int, inner: Array, nested: Array, lookups: Array, working: Array
-) -> RegionCall:
-    trace = ctx.trace
-    begin, end = int(trace.ts[region]), _end(ctx, region, inner, nested, lookups)
-    op = inner[working[inner] & (trace.ts[inner] < end)]
+def _call(marks: _Marks, region: int, outer: int, step: int, inner: Array, nested: Array, lookup: int) -> RegionCall:
+    ctx, trace = marks.ctx, marks.ctx.trace
+    begin, end = int(trace.ts[region]), _end(marks, region, inner, nested)
+    op = inner[marks.working[inner] & (trace.ts[inner] < end)]
     starts, ends = gaps(union(trace.ts[op], trace.end[op]), begin, end)
-    before = lookups[(trace.lane[lookups] == trace.lane[region]) & (trace.end[lookups] <= begin)]
-    if len(before) and begin - int(trace.end[before[-1]]) <= int(trace.dur[before[-1]]) + (int(trace.end[region]) - begin):
-        starts, ends = np.r_[trace.ts[before[-1]], starts], np.r_[np.int64(begin), ends]
+    if lookup >= 0:
+        starts, ends = np.r_[trace.ts[lookup], starts], np.r_[np.int64(begin), ends]
     match = _REGION.match(trace.name_of(region))
     frame = int(match.group(1)) if match else -1
     known = set(op.tolist())
@@ -118,14 +154,13 @@ def _call(
     return RegionCall(region, outer, frame, step, (starts, ends), outermost)
 
 
-def _end(ctx: Context, region: int, inner: Array, nested: Array, lookups: Array) -> int:
+def _end(marks: _Marks, region: int, inner: Array, nested: Array) -> int:
     """Where a region's own work ends: with the compiled graph before the call that breaks it, where other regions are inside."""
-    trace = ctx.trace
+    trace = marks.ctx.trace
     if not len(nested):
         return int(trace.end[region])
-    inside = lookups[np.isin(lookups, inner)]
-    stop = int(min(trace.ts[nested].min(), trace.ts[inside].min() if len(inside) else trace.ts[nested].min()))
+    stop = int(np.r_[trace.ts[nested], trace.ts[inner[marks.lookup[inner]]]].min())
     mine = inner[trace.end[inner] <= stop]
-    wrapping = trace.names_where(lambda s: s.startswith(_WRAPPERS))[trace.name[mine]]
+    wrapping = marks.wrapper[mine]
     mine = mine[wrapping] if wrapping.any() else mine
     return int(trace.end[mine].max()) if len(mine) else int(trace.ts[region])

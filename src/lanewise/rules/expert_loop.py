@@ -32,10 +32,11 @@ _SORTING_OPS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """One loop: its launching calls, and how many make a pass."""
+    """One loop: its launching calls, how many make a pass, and the places of its GPU ops in the sequence."""
 
     calls: Array
     period: int
+    places: Array
 
     @property
     def passes(self) -> int:
@@ -52,15 +53,14 @@ def _check(ctx: Context) -> Outcome:
     if not loops:
         return Clear()
     calls = np.concatenate([loop.calls for loop in loops])
-    places = np.flatnonzero(np.isin(seq.call, calls))
+    places = np.concatenate([loop.places for loop in loops])
     event = [ctx.called.event[loop.calls] for loop in loops]
     begins = np.array([int(ctx.trace.end[e[loop.period - 1]]) for e, loop in zip(event, loops, strict=True)])
     gone = union(begins, np.array([int(ctx.trace.end[e[-1]]) for e in event]))
     waits = syncs.waits[np.isin(syncs.call[syncs.site], calls)]
     now, after = float(seq.ns[places].sum()), _grouped(ctx, seq, loops)
     longest = max(loops, key=lambda loop: loop.passes)
-    inner = np.flatnonzero(np.isin(seq.call, longest.calls))
-    products = [p for p in (seq.ops[k].product for k in np.unique(seq.op_of[inner])) if p is not None]
+    products = [p for p in (seq.ops[k].product for k in np.unique(seq.op_of[longest.places])) if p is not None]
     return [
         Draft(
             {
@@ -87,6 +87,7 @@ def _loops(ctx: Context, seq: Sequence, shaped: Array) -> list[_Loop]:
     """Stretches of launching calls that repeat but for the number of tokens, with a product and a wait for a size in each pass."""
     first = np.r_[0, np.flatnonzero(np.diff(seq.call)) + 1]
     keep = (seq.call[first] >= 0) & ~seq.compiled[first] & ~seq.backward[first]
+    last = np.r_[first[1:], len(seq)][keep] - 1
     first = first[keep]
     calls = seq.call[first]
     signs: dict[Any, int] = {}
@@ -106,7 +107,7 @@ def _loops(ctx: Context, seq: Sequence, shaped: Array) -> list[_Loop]:
             inner = np.arange(begin, begin + passes * period)
             body = inner[:period]
             if passes >= _LEAST_EXPERTS and not taken[inner].any() and product[body].any() and waiting[body].any():
-                loop = _Loop(calls[inner], period)
+                loop = _Loop(calls[inner], period, np.arange(first[inner[0]], last[inner[-1]] + 1))
                 taken[inner] = True
                 if _rows_differ(seq, loop):
                     found.append(loop)
@@ -116,7 +117,7 @@ def _loops(ctx: Context, seq: Sequence, shaped: Array) -> list[_Loop]:
 def _rows_differ(seq: Sequence, loop: _Loop) -> bool:
     """Whether the products of the passes have different numbers of rows: shares of one batch. Layers that follow one another and
     wait for a size each multiply all rows."""
-    ops = [seq.ops[k] for k in np.unique(seq.op_of[np.isin(seq.call, loop.calls)])]
+    ops = [seq.ops[k] for k in np.unique(seq.op_of[loop.places])]
     return len({op.product.m for op in ops if op.product is not None}) > 1
 
 
@@ -129,11 +130,9 @@ def _grouped(ctx: Context, seq: Sequence, loops: list[_Loop]) -> dict[int, int]:
     """New durations by row: the products and pointwise ops of all experts as one grouped kernel each, one search for the tokens."""
     after: dict[int, int] = {}
     for loop in loops:
-        place_of = np.full(len(ctx.called), -1, dtype=np.int64)
-        place_of[loop.calls] = np.arange(len(loop.calls)) % loop.period
-        places = np.flatnonzero(np.isin(seq.call, loop.calls))
+        number = np.searchsorted(loop.calls, seq.call[loop.places])
         for position in range(loop.period):
-            mine = places[place_of[seq.call[places]] == position]
+            mine = loop.places[number % loop.period == position]
             present = float(seq.ns[mine].sum())
             together = min(_together_ns(ctx, seq, mine), present)
             after.update(

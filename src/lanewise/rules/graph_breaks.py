@@ -15,7 +15,7 @@ __all__ = ["RULE"]
 
 
 def _check(ctx: Context) -> Outcome:
-    calls = region_calls(ctx)
+    calls = ctx.answer(region_calls)
     broken = _broken(calls)
     if not broken:
         return Clear()

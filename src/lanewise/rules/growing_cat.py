@@ -79,14 +79,25 @@ def _joined_again(seq: Sequence, places: Array) -> Array:
 
     A list collects them without a call; a cache that is read in between is written in place by as many calls.
     """
-    shapes = [sorted(_members(seq.op(int(i))), key=_numel) for i in places]
+    ends: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+    for k in np.unique(seq.op_of[places]).tolist():
+        members = sorted(_members(seq.ops[k]), key=_numel)
+        ends[k] = (members[0], members[-1])
+    pairs = np.c_[seq.op_of[places[:-1]], seq.op_of[places[1:]]]
+    distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
+    fits = np.array([_grows_into(*ends[int(a)], ends[int(b)][1]) for a, b in distinct], dtype=np.bool_)
     out = np.zeros(len(places), dtype=np.bool_)
-    for n in range(len(places) - 1):
-        small, large = shapes[n][0], shapes[n][-1]
-        grown = [i for i, (a, b) in enumerate(zip(large, shapes[n + 1][-1], strict=False)) if a != b]
-        if seq.step[places[n]] == seq.step[places[n + 1]] and len(grown) == 1 and len(large) == len(shapes[n + 1][-1]):
-            out[n] = shapes[n + 1][-1][grown[0]] == large[grown[0]] + small[grown[0]]
+    out[:-1] = fits[inverse.reshape(-1)] if len(fits) else False
+    out[:-1] &= seq.step[places[:-1]] == seq.step[places[1:]]
     return out
+
+
+def _grows_into(small: tuple[int, ...], large: tuple[int, ...], following: tuple[int, ...]) -> bool:
+    """Whether two tensors joined have a shape: that of the large one, longer by the small one along one dimension."""
+    grown = [i for i, (a, b) in enumerate(zip(large, following, strict=False)) if a != b]
+    if len(grown) != 1 or not len(large) == len(following) == len(small):
+        return False
+    return following[grown[0]] == large[grown[0]] + small[grown[0]]
 
 
 def _numel(shape: tuple[int, ...]) -> int:
