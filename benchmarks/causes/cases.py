@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import causes_on_gpu as on_gpu
 import causes_on_host as on_host
+import more_on_gpu
+import more_on_host
 from steps import Pair
 
 CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
@@ -37,4 +39,40 @@ CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
     "results_on_one_stream": ("single_stream_copy", on_host.results_on_one_stream),
     "fine_convs": ("none", on_gpu.fine_convs),
     "fine_encoder": ("none", on_gpu.fine_encoder),
+    "tables_sent_one_by_one": ("small_copies", more_on_host.tables_sent_one_by_one),
+    "edges_filtered": ("host_sync", more_on_host.edges_filtered),
+    "cache_by_cat": ("growing_cat", more_on_gpu.cache_by_cat),
+    "experts_by_nonzero": ("expert_loop", more_on_host.experts_by_nonzero),
+    "all_pairs": ("unfused_pointwise", more_on_gpu.all_pairs),
+    "env_by_env": ("host_sync", more_on_host.env_by_env),
+    "confusion_on_cpu": ("host_sync", more_on_host.confusion_on_cpu),
+    "ids_made_unique": ("host_sync", more_on_host.ids_made_unique),
+    "video_from_pageable": ("pageable_copy", more_on_host.video_from_pageable),
+    "adam_by_hand": ("unfused_optimizer", more_on_gpu.adam_by_hand),
+    "bias_sent_every_step": ("pageable_copy", more_on_host.bias_sent_every_step),
+    "masks_built_on_cpu": ("host_made_tensor", more_on_host.masks_built_on_cpu),
+    "double_by_accident": ("double_precision", more_on_gpu.double_by_accident),
+    "snapshots_cloned": ("hidden_copy", more_on_gpu.snapshots_cloned),
+    "outputs_by_cat": ("growing_cat", more_on_gpu.outputs_by_cat),
+    "grouped_queries_fp32": ("sdpa_math", more_on_gpu.grouped_queries_fp32),
+    "autocast_reentered": ("dtype_casts", more_on_gpu.autocast_reentered),
+    "one_slow_worker": ("data_starvation", more_on_host.one_slow_worker),
+    "loss_over_vocabulary": ("unfused_pointwise", more_on_gpu.loss_over_vocabulary),
+    "fine_recommender": ("none", more_on_gpu.fine_recommender),
+    "breaks_in_a_row": ("graph_breaks", more_on_host.breaks_in_a_row),
+    "autocast_convs_layout": ("layout_copy", more_on_gpu.autocast_convs_layout),
+    "autocast_convs_casts": ("dtype_casts", more_on_gpu.autocast_convs_casts),
+    "frames_as_fifo": ("growing_cat", more_on_gpu.frames_as_fifo),
+    "convs_checkpointed": ("recomputation", more_on_gpu.convs_checkpointed),
+    "forces_in_double": ("double_precision", more_on_gpu.forces_in_double),
+    "frozen_backbone": ("dtype_casts", more_on_gpu.frozen_backbone),
+    "ranking_in_numpy": ("host_sync", more_on_host.ranking_in_numpy),
+    "experts_with_gates": ("expert_loop", more_on_host.experts_with_gates),
+    "waves_on_cpu": ("host_made_tensor", more_on_host.waves_on_cpu),
+    "noise_from_cpu": ("host_made_tensor", more_on_host.noise_from_cpu),
+    "masked_tokens_loss": ("host_sync", more_on_host.masked_tokens_loss),
+    "finite_checked_behind_gpu": ("host_sync", more_on_host.finite_checked_behind_gpu),
+    "small_convs_graphed": ("launch_bound", more_on_host.small_convs_graphed),
+    "fine_diffusion": ("none", more_on_gpu.fine_diffusion),
+    "fine_graph_sums": ("none", more_on_gpu.fine_graph_sums),
 }

@@ -1,10 +1,10 @@
 """Record planted causes of slowness on this GPU, each with and without the cause, and measure what fixing it saves.
 
-    python benchmarks/causes/record.py --out benchmarks/causes/traces [--only TEXT]
+    python benchmarks/causes/record.py --out FOLDER [--only TEXT]
 
-Each case is a pair of step functions. Their step times are measured in turn without the profiler, then three steps of each are
-recorded with shapes; the measured step time goes into each trace, as the recorder would leave it. `truth.json` holds the cause
-and the measured saving. `score.py` reads them.
+Each case is a pair of step functions. Their step times are measured in turn without the profiler, then `lanewise.record`
+records each, as a user would: 10 steps timed, three recorded with shapes. `truth.json` holds the cause and the measured
+saving, and `score.py` reads them. What a trace says of the machine is taken out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import statistics
 import tempfile
 import time
@@ -20,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
+import lanewise
 from cases import CASES
 
 Step = Callable[[], Any]
@@ -38,29 +39,21 @@ def timed(step: Step, seconds: float = 0.25) -> float:
     return (time.perf_counter() - begin) / n * 1e6
 
 
-def recorded(step: Step, path: Path, median_us: float, spread: list[float], n: int) -> None:
-    """Three steps after a warm-up, with shapes."""
+def recorded(step: Step, path: Path) -> None:
+    """Record three steps; of the recorder's own entry the step's time outside the profiler stays."""
     with tempfile.TemporaryDirectory() as folder:
-        raw = Path(folder) / "trace.json"
-        options: dict[str, Any] = {
-            "activities": [ProfilerActivity.CPU, ProfilerActivity.CUDA],
-            "schedule": schedule(wait=1, warmup=1, active=3),
-            "on_trace_ready": lambda p: p.export_chrome_trace(str(raw)),
-            "record_shapes": True,
-        }
-        with profile(**options) as prof:
-            for _ in range(5):
-                with record_function("step"):
-                    step()
-                prof.step()
-        text = raw.read_text()
-    own = {"median": round(median_us, 1), "min": round(min(spread), 1), "max": round(max(spread), 1), "steps": n}
-    head = {"schema": "lanewise.recording/1", "unprofiled_step_us": own}
-    at = text.index("{") + 1
-    text = text[:at] + '\n  "lanewise": ' + json.dumps(head) + "," + text[at:]
-    name = text.rfind('"traceName"')
-    if name >= 0:
-        text = text[:name] + f'"traceName": "{path.parent.name}/{path.name}"\n}}'
+        with lanewise.record(skip=2, shapes=True, out=str(Path(folder) / "trace.json"), quiet=True) as recorder:
+            for _ in range(recorder.plan.needed):
+                step()
+                recorder.step()
+        text = (recorder.path or Path()).read_text()
+    begin = text.index('"lanewise":') + len('"lanewise":')
+    begin += len(text[begin:]) - len(text[begin:].lstrip())
+    own, end = json.JSONDecoder().raw_decode(text, begin)
+    head = {key: own[key] for key in ("schema", "unprofiled_step_us")}
+    text = text[:begin] + json.dumps(head) + text[end:]
+    text = text[: text.rfind('"traceName"')] + f'"traceName": "{path.parent.name}/{path.name}"\n}}'
+    text = re.sub(r'"/[^"]*/([^/"]+\.py)"', r'"\1"', text)  # files of generated kernels
     with path.open("wb") as out, gzip.GzipFile(filename="", fileobj=out, mode="wb", compresslevel=9, mtime=0) as packed:
         packed.write(text.encode())
 
@@ -79,7 +72,7 @@ def record_case(name: str, cause: str, make: Callable[[], tuple[Step, Step]], ou
     folder.mkdir(parents=True, exist_ok=True)
     medians = {k: statistics.median(v) for k, v in times.items()}
     for which, step in (("bad", bad), ("fixed", fixed)):
-        recorded(step, folder / f"{which}.json.gz", medians[which], times[which], 5)
+        recorded(step, folder / f"{which}.json.gz")
     saving = medians["bad"] - medians["fixed"]
     return {
         "cause": cause,
@@ -96,13 +89,14 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     truth: dict[str, Any] = {"_env": {"torch": torch.__version__, "gpu": torch.cuda.get_device_name()}}
+    known = json.loads((Path(__file__).parent / "traces" / "truth.json").read_text())
     for name, (cause, make) in CASES.items():
         if options.only not in name:
             continue
         begin = time.perf_counter()
         torch.manual_seed(0)
         try:
-            truth[name] = record_case(name, cause, make, options.out)
+            truth[name] = record_case(name, cause, make, options.out) | {"round": known.get(name, {}).get("round")}
         except Exception as error:  # noqa: BLE001  the next case must run
             truth[name] = {"error": f"{type(error).__name__}: {error}"}
         torch.cuda.synchronize()

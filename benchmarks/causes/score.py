@@ -1,6 +1,6 @@
 """Does the report name the planted cause first, at the right price, and stay silent once it is fixed?
 
-    python benchmarks/causes/score.py [--dir benchmarks/causes/traces] [--only TEXT] [-v]
+    python benchmarks/causes/score.py [--dir benchmarks/causes/traces] [--round N] [--only TEXT] [-v]
 
 For each pair of `truth.json`: *top1* when the planted cause has the largest price among the specific findings, *priced* when
 its share of the step is within 15 points of the measured one, a *false alarm* when the fixed trace still shows it at 5 % or
@@ -53,6 +53,7 @@ def judged(folder: Path, truth: dict[str, Any], general: set[str]) -> tuple[dict
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dir", type=Path, default=HERE / "traces")
+    parser.add_argument("--round", type=int, help="only pairs of this round (README.md)")
     parser.add_argument("--only", default="")
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
@@ -62,6 +63,8 @@ def main() -> None:
     errors = []
     for name, known in truth.items():
         if name.startswith("_") or "error" in known or options.only not in name:
+            continue
+        if options.round not in (None, known.get("round")):
             continue
         scores, remarks = judged(options.dir / name, known, general)
         errors += [scores.pop("error")] if "error" in scores else []

@@ -20,6 +20,7 @@ __all__ = ["RULE"]
 Array = npt.NDArray[Any]
 
 _KINDS = ("gemm", "gemv", "conv")
+_BY_FFT = ("fp32", "complex64")
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "cudnn_convolution", "_convolution", "convolution_overrideable")
 # autocast casts the input and the weight of each product (and its bias) from fp32, once a step; training casts the gradients
 # back. Each cast reads 4 bytes an element and writes 2.
@@ -34,6 +35,9 @@ def _check(ctx: Context) -> Outcome:
         return NotChecked("no-device")
     seq = ctx.sequence
     slow = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is False and k.dtype == "fp32")[seq.rows]
+    # A convolution by FFT: transforms, and products of complex numbers.
+    transformed = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is not True and k.dtype in _BY_FFT)[seq.rows]
+    slow |= transformed & np.array(["convolution" in op.name for op in seq.ops], dtype=np.bool_)[seq.op_of]
     training = bool(seq.backward.any())
     target = next((d for d in (("bf16", "fp16") if training else ("tf32", "fp16")) if ctx.device.peak_flops(d, True)), None)
     if target is None or not slow.any():
