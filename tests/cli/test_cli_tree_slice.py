@@ -69,7 +69,7 @@ def test_slice_says_what_it_kept(lanewise: Run, trace: Path, tmp_path: Path) -> 
     out = tmp_path / "part.json.gz"
     done = lanewise("slice", trace, "--steps", "3", "-o", out)
     assert (done.status, done.out) == (0, "")
-    assert "9 of 27 events kept (ProfilerStep#3, 1.00 ms - 2.00 ms)." in done.err
+    assert "9 of 27 events kept (ProfilerStep#3, 1.00 ms – 2.00 ms)." in done.err
     assert f"Next: lanewise explain {out}" in done.err
     assert [s.index for s in Report.from_json(lanewise("explain", out, "--format", "json").out).steps] == [3]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from lanewise.recording import machine
 from lanewise.recording.machine import Check, checks
@@ -140,3 +141,21 @@ def test_without_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", hide], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "facts.json").read_text() == '{"missing": true}'
+
+
+def test_the_table_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from lanewise.cli.doctor import command
+
+    told = {**HEALTHY, "devices": [], "activities": ["CPU"], "capture": {"cpu_ops": 40, "launches": 0, "gpu_ops": 0}}
+    found = checks(tmp_path, lambda: told)
+    monkeypatch.setattr(machine, "checks", lambda _folder: found)
+    monkeypatch.setenv("COLUMNS", "60")
+    for lang, end in (("en", "This machine can record CPU ops"), ("ja", "このマシンで CPU の op を記録できます。")):
+        with pytest.raises(SystemExit) as ended:
+            command(["--lang", lang, "--out", str(tmp_path)])
+        assert ended.value.code == (1 if any(row.state == "failed" for row in found) else 0)
+        lines = capsys.readouterr().out.splitlines()
+        assert all(cell_len(line) <= 60 and line == line.rstrip() for line in lines)
+        assert end in "".join(lines) or ended.value.code == 1

@@ -62,10 +62,10 @@ def _summary(result: SliceResult, out: str, lang: str) -> list[str]:
     def count(number: int) -> str:
         return units.count(number, lang)
 
-    window = " - ".join(units.duration(t - selection.span[0], lang) for t in (selection.begin, selection.end))
+    window = " – ".join(units.duration(t - selection.span[0], lang) for t in (selection.begin, selection.end))
     if selection.marks:
         first, last = selection.marks[0][3], selection.marks[-1][3]
-        window = f"{first}, {window}" if len(selection.marks) == 1 else f"{first} - {last}, {window}"
+        window = f"{first}, {window}" if len(selection.marks) == 1 else f"{first} – {last}, {window}"
     lines = [
         TEXTS("written", lang, path=out, size=units.size(os.path.getsize(out), lang)),
         TEXTS("sliced", lang, kept=count(result.kept), events=count(result.seen), window=window),

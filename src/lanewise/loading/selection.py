@@ -146,11 +146,11 @@ def filled(found: Selection, tables: dict[str, dict[str, Array]]) -> Selection:
 
 def window_note(selection: Selection) -> Note:
     """What part of the trace was read, as a note."""
-    times = " - ".join(duration(t - selection.span[0]) for t in (selection.begin, selection.end))
+    times = " – ".join(duration(t - selection.span[0]) for t in (selection.begin, selection.end))
     if not selection.marks:
         return Note("window", {"window": times})
     first, last = selection.marks[0][3], selection.marks[-1][3]
-    return Note("window", {"window": f"{first if len(selection.marks) == 1 else f'{first} - {last}'}, {times}"})
+    return Note("window", {"window": f"{first if len(selection.marks) == 1 else f'{first} – {last}'}, {times}"})
 
 
 class WindowAssembly(Assembly):

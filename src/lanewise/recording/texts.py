@@ -119,6 +119,7 @@ _DOCTOR = {
     "state-failed": "failed",
     "state-absent": "not here",
     "doctor-ok": "This machine can record.",
+    "doctor-ok-cpu": "This machine can record CPU ops; torch sees no GPU here.",
     "doctor-failed": "This machine cannot record yet: {count} failed.",
     "doctor-free": "{free_bytes} free",
     "advice-python": "lanewise needs Python 3.10 or later.",
