@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.model.nesting import Nesting, nest
+from lanewise.model.orders import stable_order
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
-from .id_sets import in_groups
+from .id_sets import in_groups, numbered
 
 __all__ = ["CALL_CATEGORIES", "OP_CATEGORIES", "OUTSIDE_RANK", "full_tree", "op_tree", "self_times"]
 
@@ -50,7 +51,7 @@ def _tree(trace: Trace, categories: tuple[str, ...]) -> Nesting:
     overhead, thread = _overhead_threads(trace)
     if len(overhead):
         rows, lane = np.r_[rows, overhead], np.r_[lane, thread]
-        order = np.argsort(rows, kind="stable")
+        order = stable_order(rows)
         rows, lane = rows[order], lane[order]
     # Ops are numbered as they are opened, whatever their order in the file.
     number = np.zeros(len(trace), dtype=np.int64)
@@ -115,7 +116,7 @@ def _begun_alone(begin: Array, stop: Array, first: Array) -> Array:
     number = np.cumsum(starts) - 1
     ends = stop[rows]
     # By the ranks of the ends: the ends themselves, laid end to end, do not fit into int64 in long runs of many ops.
-    distinct, rank = np.unique(ends, return_inverse=True)
+    distinct, rank = numbered(ends)
     lift = number * np.int64(len(distinct))
     reach = distinct[np.maximum.accumulate(rank + lift) - lift]
     before = np.r_[np.int64(0), reach[:-1]]

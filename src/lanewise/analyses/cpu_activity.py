@@ -17,7 +17,7 @@ from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
 from .copies import STAGED_BYTES, host_copies
-from .id_sets import distinct
+from .id_sets import among, distinct
 from .launches import launches
 
 __all__ = ["LOADING", "RELEASE", "Activity", "activities", "allocation_calls", "blocking_calls", "launching_lanes"]
@@ -92,7 +92,7 @@ def allocation_calls(trace: Trace) -> Array:
 def activities(trace: Trace) -> Activity:
     """Intervals of each activity on the launching threads."""
     lanes = trace.analysis(launching_lanes)
-    mine = np.isin(trace.lane, lanes)
+    mine = among(trace.lane, lanes)
     ops = trace.rows("cpu_op", "user_annotation")
     ops = ops[mine[ops]]
     calls = trace.rows("cuda_runtime", "cuda_driver")
@@ -112,10 +112,16 @@ def activities(trace: Trace) -> Activity:
         "profiler": trace.rows("overhead"),
         "compile": named(ops, _COMPILE),
         "data": named(ops, LOADING),
-        "sync": np.setdiff1d(blocking_calls(trace), to_gpu.call[to_gpu.to_gpu]),
+        "sync": _without(blocking_calls(trace), to_gpu.call[to_gpu.to_gpu]),
         "allocation": named(calls, _ALLOCATION, _NOT_ALLOCATION),
         "pageable_copy": distinct(copies),
         "autograd": ops[trace.names_where(lambda s: s.startswith("autograd::engine::"))[trace.name[ops]]],
         "dispatch": ops[trace.category[ops] == CATEGORY_CODES["cpu_op"]],
     }
     return Activity({name: union(trace.ts[rows], trace.end[rows]) for name, rows in chosen.items()})
+
+
+def _without(events: Array, others: Array) -> Array:
+    """Some events but for others, ascending."""
+    events = distinct(events)
+    return events[~among(events, distinct(others))]

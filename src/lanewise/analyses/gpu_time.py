@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from lanewise.kernels import gpu_kind
 from lanewise.model.intervals import Intervals, intersection, length, union
+from lanewise.model.orders import stable_order
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
+
+from .id_sets import distinct
 
 __all__ = ["KINDS", "DeviceTime", "GpuOps", "StreamTime", "device_times", "gpu_op_times", "true_span"]
 
@@ -103,7 +106,7 @@ def _kinds(trace: Trace, events: Array) -> Array:
     for category, kind in (("gpu_memcpy", "copy"), ("gpu_memset", "memset")):
         out[trace.category[events] == CATEGORY_CODES[category]] = KINDS.index(kind)
     names = trace.name[events][kernel]
-    seen = np.unique(names)
+    seen = distinct(names)
     table = np.zeros(len(trace.strings) or 1, dtype=np.int8)
     for code in seen:
         table[code] = KINDS.index(gpu_kind(trace.strings[code], "kernel"))
@@ -146,7 +149,7 @@ def device_times(trace: Trace) -> tuple[DeviceTime, ...]:
 
 def _groups(keys: Array, rows: Array) -> list[Array]:
     """Some rows by their key, keys ascending."""
-    ordered = rows[np.argsort(keys[rows], kind="stable")]
+    ordered = rows[stable_order(keys[rows])]
     return np.split(ordered, np.flatnonzero(np.diff(keys[ordered])) + 1) if len(rows) else []
 
 

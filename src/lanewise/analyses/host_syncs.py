@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.model.orders import stable_order
 from lanewise.model.trace import Trace
 
 from .call_tree import op_tree
 from .called_ops import CalledOps, called_ops
 from .copies import host_copies
 from .cpu_activity import activities, blocking_calls, launching_lanes
-from .id_sets import among, distinct
+from .id_sets import among, distinct, first_places
 from .launches import launches
 from .sync_feeders import feeder_counts
 
@@ -84,7 +85,7 @@ def copy_waits(trace: Trace) -> tuple[Array, Array]:
     known = np.flatnonzero(copies.to_gpu & (copies.call >= 0))
     maker = tree.parent[place[copies.call[known]]]
     known, maker = known[maker >= 0], maker[maker >= 0]
-    order = np.argsort(maker, kind="stable")
+    order = stable_order(maker)
     known, maker = known[order], maker[order]
     if not len(known) or not len(blocking):
         none = np.empty(0, dtype=np.int64)
@@ -101,7 +102,7 @@ def host_syncs(trace: Trace) -> HostSyncs:
     waits = _waits(trace)
     call = called.of_event[waits].astype(np.int64)
     key = np.where(call >= 0, call, len(called) + np.arange(len(waits)))
-    _, first, site = np.unique(key, return_index=True, return_inverse=True)
+    _, first, site = first_places(key)
     call = call[first]
     event = np.where(call >= 0, called.event[np.maximum(call, 0)] if len(called) else -1, waits[first])
     kind = _kinds(trace, called, waits, site, call)

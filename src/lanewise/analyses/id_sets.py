@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["among", "distinct", "in_groups"]
+from lanewise.model.orders import stable_order
+
+__all__ = ["among", "distinct", "first_places", "in_groups", "numbered"]
 
 Array = npt.NDArray[Any]
 
@@ -38,3 +40,28 @@ def in_groups(keys: Array) -> Array:
     both: Array = np.sort((keys.astype(np.int64) << 32) | np.arange(len(keys)))
     both &= 0xFFFFFFFF
     return both
+
+
+def numbered(values: Array) -> tuple[Array, Array]:
+    """Some integers' distinct values, ascending, and for each its number among them, int64 (n,)."""
+    if not len(values):
+        return values, np.empty(0, dtype=np.int64)
+    low = int(values.min())
+    if int(values.max()) - low < 4 * len(values):  # codes: a table of all that there may be
+        at = values.astype(np.int64) - low
+        seen = np.zeros(int(at.max()) + 1, dtype=np.bool_)
+        seen[at] = True
+        return (np.flatnonzero(seen) + low).astype(values.dtype), (np.cumsum(seen) - 1)[at]
+    found, _, number = first_places(values)
+    return found, number
+
+
+def first_places(values: Array) -> tuple[Array, Array, Array]:
+    """The same with the place of the first of each distinct value between the two."""
+    order = stable_order(values)
+    ordered = values[order]
+    first = np.ones(len(values), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    number = np.empty(len(values), dtype=np.int64)
+    number[order] = np.cumsum(first) - 1
+    return ordered[first], order[first], number

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.model.nesting import nest
+from lanewise.model.orders import stable_order
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 
@@ -94,7 +95,7 @@ def launches(trace: Trace) -> Launches:
 
     call = calls[candidates].astype(np.int32)
     correlation = ids[candidates]
-    order = np.argsort(correlation, kind="stable")
+    order = stable_order(correlation)
     unique = np.r_[True, np.diff(correlation[order]) != 0] if len(order) else np.empty(0, dtype=np.bool_)
     unique_ids, unique_rows = correlation[order][unique], order[unique]
     usable = valid & ~among(gpu_ids, shared_ids)
@@ -220,7 +221,7 @@ def _owners(trace: Trace, call: Array, candidates: Array) -> Array:
 def _named_ops(trace: Trace, external: Array) -> Array:
     """int32: event of the one op that has each External id; -1 for none or several."""
     ops, ids = trace.column("cpu_ops", "event"), trace.column("cpu_ops", "external_id")
-    order = np.argsort(ids)
+    order = stable_order(ids)
     sorted_ids = ids[order]
     left, right = np.searchsorted(sorted_ids, external), np.searchsorted(sorted_ids, external, side="right")
     single = (right - left == 1) & (external > 0)
@@ -265,7 +266,7 @@ def _last_place(keys: Array, wanted: Array) -> Array:
     """Place of the last of some keys that equals each wanted one, -1 for none."""
     if not len(keys):
         return np.full(len(wanted), -1, dtype=np.int64)
-    order = np.argsort(keys, kind="stable")
+    order = stable_order(keys)
     last = np.searchsorted(keys[order], wanted, side="right") - 1
     place = order[np.maximum(last, 0)]
     return np.where((last >= 0) & (keys[place] == wanted), place, -1)

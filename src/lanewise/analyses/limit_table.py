@@ -13,6 +13,7 @@ from lanewise.kernels import Kernel
 from lanewise.model.trace import Trace
 
 from .ceilings import PRODUCTS, arithmetic_ceiling, arithmetic_type
+from .id_sets import distinct, numbered
 from .limits import BOUNDS, ROLES, Limits, gpu_names, limits
 from .occupancy import Launch, launch_occupancies
 from .steps import steps
@@ -202,7 +203,7 @@ class _Sums:
         if not len(rows):
             return np.full(self.n, -1)
         key = self.group[rows].astype(np.int64) * n_codes + codes[rows]
-        keys, place = np.unique(key, return_inverse=True)
+        keys, place = numbered(key)
         heavy = np.bincount(place, weights=np.maximum(weight[rows], 1))
         order = np.argsort(heavy, kind="stable")
         out = np.full(self.n, -1)
@@ -228,7 +229,7 @@ def used_ceilings(trace: Trace) -> dict[int, dict[str, Ceiling]]:
         if known.memory_bandwidth is not None and not np.isnan(found.memory_ns[device == index]).all():
             mine["memory"] = known.memory_bandwidth
         rows = np.flatnonzero((device == index) & (found.work >= 0) & ~np.isnan(found.arithmetic_ns))
-        pairs = np.unique(found.work[rows].astype(np.int64) * len(names.kernels) + names.of_row[rows])
+        pairs = distinct(found.work[rows].astype(np.int64) * len(names.kernels) + names.of_row[rows])
         for pair in pairs.tolist():
             work, kernel = found.works[pair // len(names.kernels)], names.kernels[pair % len(names.kernels)]
             rate, dtype = arithmetic_ceiling(known, work, kernel), arithmetic_type(work, kernel)

@@ -30,6 +30,7 @@ from .call_work import call_work
 from .ceilings import PRODUCTS, arithmetic_ceiling, device_ceilings
 from .gpu_time import gpu_op_times
 from .grid_work import bytes_per_thread, certain_grid
+from .id_sets import first_places, numbered
 from .launches import LAUNCH_KINDS, launches
 from .occupancy import filled_ratio, total_blocks
 
@@ -117,7 +118,7 @@ class GpuNames:
 
 def gpu_names(trace: Trace) -> GpuNames:
     """The distinct names of GPU ops, decoded."""
-    codes, of_row = np.unique(trace.name[trace.column("gpu_ops", "event")], return_inverse=True)
+    codes, of_row = numbered(trace.name[trace.column("gpu_ops", "event")])
     return GpuNames([decode(trace.strings[code]) for code in codes], of_row)
 
 
@@ -166,7 +167,7 @@ def _roles(trace: Trace, works: list[Work], work: Array, call: Array, ns: Array)
     rows = np.flatnonzero(has & is_kernel & ~(is_copy & copied[call]))
     if not len(rows):
         return role, part
-    _, group = np.unique(call[rows], return_inverse=True)
+    _, group = numbered(call[rows])
     does = _does_it(trace, works, rows, work[rows])
     carries = does | (np.bincount(group, weights=does) == 0)[group]
     carriers = np.bincount(group, weights=carries)[group]
@@ -228,7 +229,7 @@ def _arithmetic_times(
         return out
     names, device = trace.analysis(gpu_names), trace.column("gpu_ops", "device")
     key = (device[rows].astype(np.int64) + 1) * len(works) + work[rows]
-    _, first, place = np.unique(key * len(names.kernels) + names.of_row[rows], return_index=True, return_inverse=True)
+    _, first, place = first_places(key * len(names.kernels) + names.of_row[rows])
     rates = np.full(len(first), np.nan)
     for i, row in enumerate(rows[first].tolist()):
         known = ceilings[int(device[row])]

@@ -18,6 +18,8 @@ import numpy.typing as npt
 from lanewise.devices import DeviceLimits, Occupancy, find_device, limits_for, occupancy
 from lanewise.model.trace import DeviceProperties, Trace
 
+from .id_sets import first_places, numbered
+
 __all__ = ["Launch", "Occupancies", "filled_ratio", "launch_occupancies", "multiprocessors", "total_blocks"]
 
 Array = npt.NDArray[Any]
@@ -158,12 +160,12 @@ def _distinct(columns: list[Array]) -> tuple[Array, Array]:
     """Places of the first of each distinct combination, and the number of the combination of each row."""
     key, width = np.zeros(len(columns[0]), dtype=np.int64), 1
     for column in columns:
-        distinct, code = np.unique(column, return_inverse=True)
+        distinct, code = numbered(column)
         if width * len(distinct) >= 2**62:
-            numbers, key = np.unique(key, return_inverse=True)
+            numbers, key = numbered(key)
             width = len(numbers)
         key, width = key * len(distinct) + code, width * len(distinct)
-    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    _, first, place = first_places(key)
     return first, place
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.model.orders import stable_order
 from lanewise.model.trace import Trace
 
 from .gpu_time import gpu_op_times
@@ -42,7 +43,7 @@ def queue(trace: Trace) -> Queue:
     links, ops = trace.analysis(launches), trace.analysis(gpu_op_times)
     known = np.flatnonzero(links.launch >= 0)
     moment = trace.ts[links.call[links.launch[known]]]
-    order = np.argsort(moment, kind="stable")
+    order = stable_order(moment)
     moment = moment[order]
     done = np.sort(ops.end[known])
     depth = np.searchsorted(moment, moment, side="left") - np.searchsorted(done, moment, side="right")

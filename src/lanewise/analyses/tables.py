@@ -15,7 +15,7 @@ from lanewise.model.trace import MISSING, Trace
 
 from .call_tree import op_tree, self_times
 from .gpu_time import gpu_op_times
-from .id_sets import in_groups
+from .id_sets import in_groups, numbered
 from .launches import launches
 
 __all__ = ["KernelRow", "OpRow", "OpTimes", "kernel_table", "op_table", "op_table_by_shape", "op_times"]
@@ -155,7 +155,8 @@ def op_table_by_shape(trace: Trace) -> list[OpRow]:
 def _op_rows(trace: Trace, times: OpTimes, key: Array, shapes: list[str | None] | None) -> list[OpRow]:
     # An annotation and an op may have one name: they are different rows, as in torch's table.
     annotation = trace.category[times.event] == CATEGORY_CODES["user_annotation"]
-    groups, inverse, counts = np.unique(key * 2 + annotation, return_inverse=True, return_counts=True)
+    groups, inverse = numbered(key * 2 + annotation)
+    counts = np.bincount(inverse, minlength=len(groups))
 
     def summed(values: Array) -> Array:
         out = np.zeros(len(groups), dtype=np.int64)
@@ -192,8 +193,8 @@ def kernel_table(trace: Trace) -> list[KernelRow]:
     ops, events = trace.analysis(gpu_op_times), trace.column("gpu_ops", "event")
     dur = ops.end - ops.ts
     owners = _owner_names(trace)
-    groups, inverse = np.unique(trace.name[events], return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
+    groups, inverse = numbered(trace.name[events])
+    order = in_groups(inverse)
     bounds = np.searchsorted(inverse[order], np.arange(len(groups) + 1))
     rows = []
     for g, code in enumerate(groups):

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.model.orders import stable_order
+
 from .columns import ChunkColumns
 from .values import LARGEST_STREAM, MISSING, MOST_DEVICES
 
@@ -118,7 +120,7 @@ class Assembly:
         keep = not_stray(events["ts"], events["dur"])
         self.n_strays = len(keep) - int(keep.sum())
         order = np.flatnonzero(keep)
-        order = order[np.argsort(events["ts"][order], kind="stable")].astype(np.int32)
+        order = order[stable_order(events["ts"][order])].astype(np.int32)
         place = np.full(len(keep), MISSING, dtype=np.int32)
         place[order] = np.arange(len(order), dtype=np.int32)
         for name in list(events):
@@ -149,7 +151,7 @@ def not_stray(ts: Array, dur: Array) -> Array:
 
 def _in_event_order(columns: dict[str, Array], place: Array) -> dict[str, Array]:
     event = place[columns["event"]]
-    order = np.argsort(event, kind="stable")
+    order = stable_order(event)
     order = order[event[order] >= 0]
     return {name: (event if name == "event" else values)[order] for name, values in columns.items()}
 

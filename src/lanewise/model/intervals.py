@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .orders import stable_order
+
 __all__ = ["Intervals", "clipped", "gaps", "intersection", "length", "overlap_with", "union"]
 
 Array = npt.NDArray[Any]
@@ -20,8 +22,8 @@ def union(starts: Array, ends: Array) -> Intervals:
         starts, ends = starts[some], ends[some]
     if not len(starts):
         return starts.astype(np.int64), ends.astype(np.int64)
-    if (np.diff(starts) < 0).any():
-        order = np.argsort(starts, kind="stable")
+    if (starts[1:] < starts[:-1]).any():
+        order = stable_order(starts)
         starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     begins = np.ones(len(starts), dtype=np.bool_)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from lanewise.analyses.id_sets import first_places
 from lanewise.work.inputs import ITEM_BYTES
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
@@ -41,10 +42,9 @@ _VIEWS = frozenset(
 def _check(ctx: Context) -> Outcome:
     seq = ctx.sequence
     passes = np.zeros(len(ctx.gpu_event), dtype=np.int64)
-    codes, inverse = np.unique(ctx.trace.name[ctx.gpu_event], return_inverse=True)
+    codes, first, inverse = first_places(ctx.trace.name[ctx.gpu_event])
     if len(codes):
-        first = {int(c): i for i, c in reversed(list(enumerate(ctx.trace.name[ctx.gpu_event])))}
-        passes = np.array([_passes(ctx, first[int(c)]) for c in codes], dtype=np.int64)[inverse]
+        passes = np.array([_passes(ctx, row) for row in first.tolist()], dtype=np.int64)[inverse]
     places = np.flatnonzero(passes[seq.rows] > 1)
     if not len(places):
         return Clear()

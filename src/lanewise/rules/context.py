@@ -18,6 +18,7 @@ from lanewise.analyses.copies import HostCopies, host_copies
 from lanewise.analyses.coverage import Coverage, coverage
 from lanewise.analyses.cpu_activity import Activity, activities, blocking_calls, launching_lanes
 from lanewise.analyses.gpu_time import KINDS, GpuOps, gpu_op_times
+from lanewise.analyses.id_sets import among, distinct, numbered
 from lanewise.analyses.launches import Launches, launches
 from lanewise.analyses.replay import Replay, replay
 from lanewise.analyses.steps import Steps, steps
@@ -25,6 +26,7 @@ from lanewise.devices import Ceilings, Device, find_device
 from lanewise.kernels import Kernel, decode
 from lanewise.model.intervals import Intervals, union
 from lanewise.model.nesting import Nesting
+from lanewise.model.orders import stable_order
 from lanewise.model.trace import Trace
 from lanewise.work import Work
 
@@ -88,8 +90,8 @@ class Context:
         """Rows of `gpu_ops` of those steps, by start; without steps, all rows."""
         rows = np.arange(len(self.gpu.ts))
         if len(self.steps):
-            rows = rows[np.isin(self.steps.gpu_step, self.step_numbers)]
-        return rows[np.argsort(self.gpu.ts[rows], kind="stable")]
+            rows = rows[among(self.steps.gpu_step, distinct(self.step_numbers))]
+        return rows[stable_order(self.gpu.ts[rows])]
 
     def per_step(self, total: float) -> float:
         """A sum over those steps as a mean per step; without steps, the sum."""
@@ -134,7 +136,7 @@ class Context:
     @cached_property
     def kinds(self) -> Array:
         """Kind of each row in the vocabulary of `lanewise.kernels` (object array of str or None)."""
-        codes, inverse = np.unique(self.trace.name[self.gpu_event], return_inverse=True)
+        codes, inverse = numbered(self.trace.name[self.gpu_event])
         kinds = np.array([decode(self.trace.strings[c]).kind for c in codes] or [None], dtype=object)
         return kinds[inverse] if len(inverse) else np.empty(0, dtype=object)
 
@@ -144,7 +146,7 @@ class Context:
 
     def kernels_where(self, test: Callable[[Kernel], bool]) -> Array:
         """bool (rows,): whether what the name of each row says passes a test."""
-        codes, inverse = np.unique(self.trace.name[self.gpu_event], return_inverse=True)
+        codes, inverse = numbered(self.trace.name[self.gpu_event])
         passed = np.array([test(decode(self.trace.strings[c])) for c in codes], dtype=np.bool_)
         return passed[inverse] if len(inverse) else np.empty(0, dtype=np.bool_)
 
@@ -257,7 +259,7 @@ class Context:
 
         Between two calls that both go, all of it goes, unless it is far more than making a call takes.
         """
-        calls = np.unique(np.asarray(calls, dtype=np.int64))
+        calls = distinct(np.asarray(calls, dtype=np.int64))
         event = self.called.event
         begin, end = self.trace.ts[event[calls]], self.trace.end[event[calls]]
         before = np.maximum(calls - 1, 0)

@@ -30,7 +30,7 @@ def _check(ctx: Context) -> Outcome:
 
 def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
     """Transposes that the library makes around kernels that want the channels innermost."""
-    of_convolution = np.array([str(name).startswith(_CONVOLUTIONS) for name in seq.named], dtype=np.bool_)
+    of_convolution = np.array([op.name.startswith(_CONVOLUTIONS) for op in seq.ops], dtype=np.bool_)[seq.op_of]
     rows = np.flatnonzero((seq.kind == "transpose-layout") & of_convolution)
     if not len(rows):
         return None

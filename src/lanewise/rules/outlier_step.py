@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lanewise.model.intervals import clipped, length
+from lanewise.model.intervals import clipped, overlap_with
 
 from .base import Clear, Draft, NotChecked, Outcome, Rule, duration, first_events, percent
 from .context import Array, Context
@@ -93,8 +93,9 @@ def _explained(ctx: Context, worst: int, others: Array, excess: float) -> tuple[
 
 def _more(ctx: Context, intervals: tuple[Array, Array], worst: int, others: Array) -> float:
     """By how much more of an activity a step has than the others."""
-    usual = [length(clipped(intervals, *_window(ctx, int(i)))) for i in others]
-    return float(length(clipped(intervals, *_window(ctx, worst))) - np.median(usual))
+    begin, end = np.array([_window(ctx, int(i)) for i in (worst, *others)], dtype=np.int64).T
+    spent = overlap_with(begin, end, intervals)
+    return float(spent[0] - np.median(spent[1:]))
 
 
 def _same_kernels(ctx: Context, worst: int, others: Array) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 
 from lanewise.analyses.copies import STAGED_BYTES
 from lanewise.analyses.host_syncs import copy_waits, host_syncs
+from lanewise.analyses.id_sets import among, distinct
 from lanewise.analyses.replay import Change
 
 from .base import Clear, Draft, Outcome, Rule, bandwidth, count, duration, first_events, size
@@ -23,7 +24,11 @@ def _check(ctx: Context) -> Outcome:
     copies = ctx.copies
     back = ctx.trace.analysis(host_syncs).back  # copies back of round trips are host-sync's: they go altogether
     large = (
-        copies.to_gpu & (copies.bytes > STAGED_BYTES) & (copies.call >= 0) & np.isin(copies.row, np.setdiff1d(ctx.rows, back))
+        copies.to_gpu
+        & (copies.bytes > STAGED_BYTES)
+        & (copies.call >= 0)
+        & among(copies.row, distinct(ctx.rows))
+        & ~among(copies.row, distinct(back))
     )
     place, waits = copy_waits(ctx.trace)
     waited = np.zeros(len(copies.row), dtype=np.bool_)
@@ -36,7 +41,7 @@ def _check(ctx: Context) -> Outcome:
         return Clear()
     rate, measured = link_rate(ctx, to_gpu=True)
     new = {} if rate is None or variant else _at_rate(copies.row[chosen], copies.bytes[chosen], rate)
-    held = waits[np.isin(place, chosen)]
+    held = waits[among(place, chosen)]
     calls = copies.call[chosen]
     order = np.argsort(-copies.ns[chosen], kind="stable")
     time = float(copies.ns[chosen].sum())

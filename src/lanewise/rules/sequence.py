@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.analyses.id_sets import first_places, numbered
+from lanewise.model.orders import stable_order
 from lanewise.work.inputs import Inputs, Tensor
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ class Sequence:
         links = ctx.launches
         rows = ctx.rows[links.launch[ctx.rows] >= 0]
         call_event = links.call[links.launch[rows]]
-        order = np.lexsort((ctx.gpu.ts[rows], ctx.trace.ts[call_event], ctx.trace.lane[call_event]))
+        order = _ordered(ctx.gpu.ts[rows], ctx.trace.ts[call_event], ctx.trace.lane[call_event])
         self.rows: Array = rows[order].astype(np.int64)
         self.lane: Array = ctx.trace.lane[call_event[order]].astype(np.int64)
         self.call: Array = ctx.called.of_row[self.rows].astype(np.int64)
@@ -127,7 +129,7 @@ class Sequence:
         names = np.where(self.owner >= 0, ctx.trace.name[np.maximum(self.owner, 0)], -1).astype(np.int64)
         recorded = np.maximum(np.where(self.owner >= 0, ctx.input_row[np.maximum(self.owner, 0)], -1).astype(np.int64), -1)
         keys = names * (int(recorded.max(initial=0)) + 2) + recorded + 1
-        _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        _, first, inverse = first_places(keys)
         self.op_of: Array = inverse.astype(np.int64)
         self.ops = [self._op(int(self.owner[i])) for i in first]
 
@@ -158,7 +160,7 @@ class Sequence:
         ctx = self._ctx
         called = np.r_[ctx.called.event, 0]  # the last is for those without a call
         codes = np.where(self.call >= 0, ctx.trace.name[called[self.call]], -1)
-        distinct, inverse = np.unique(codes, return_inverse=True)
+        distinct, inverse = numbered(codes)
         names = [ctx.trace.strings[c].removeprefix("aten::") if c >= 0 else "" for c in distinct]
         return np.array(names, dtype=object)[inverse] if len(self) else np.empty(0, dtype=object)
 
@@ -277,3 +279,11 @@ class Sequence:
             lambda s: s.startswith(("autograd::engine", "torch::autograd::")) or "Backward" in s
         )
         return self._within(named[self._ctx.trace.name[tree.events]])
+
+
+def _ordered(*keys: Array) -> Array:
+    """Order by several keys, the last one first; as `numpy.lexsort`, which does not sort integers the fast way."""
+    order = stable_order(keys[0])
+    for key in keys[1:]:
+        order = order[stable_order(key[order])]
+    return order
