@@ -130,24 +130,27 @@ class _Room:
         self._replay = context.replay
         self._saved_ns = 0.0
         self._made = Change()
+        self._last: tuple[Change, float] | None = None
 
     def within(self, saving_ns: float | None, change: Change) -> float | None:
         """A saving, but no more than is left."""
         if saving_ns is None or self._replay is None:
             return saving_ns
-        most = self._replay.most_saving(self._with(change)) - self._saved_ns
-        return min(saving_ns, max(most, 0.0))
+        if self._last is None or self._last[0] is not change:
+            self._last = change, self._replay.most_saving(self._with(change)) - self._saved_ns
+        return min(saving_ns, max(self._last[1], 0.0))
 
     def take(self, saving_ns: float | None, change: Change) -> None:
         """Count a finding that stays."""
         self._saved_ns += saving_ns or 0.0
-        self._made = self._with(change)
+        self._made, self._last = self._with(change), None
 
     def _with(self, change: Change) -> Change:
         """What is changed on the GPU by this and by what was counted before."""
-        gpu = dict(self._made.gpu)
-        for row, ns in change.gpu.items():
-            gpu[row] = min(ns, gpu.get(row, ns))
+        made = self._made.gpu
+        gpu = {**made, **change.gpu}
+        if not made.keys().isdisjoint(change.gpu):
+            gpu.update((row, min(ns, made[row])) for row, ns in change.gpu.items() if row in made)
         aside = [rows for rows in (self._made.aside, change.aside) if rows is not None]
         return Change(gpu=gpu, aside=np.unique(np.concatenate(aside)) if aside else None)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lanewise.model.orders import stable_order
 
-__all__ = ["among", "distinct", "first_places", "in_groups", "numbered"]
+__all__ = ["among", "combined", "distinct", "first_places", "in_groups", "numbered"]
 
 Array = npt.NDArray[Any]
 
@@ -65,3 +65,16 @@ def first_places(values: Array) -> tuple[Array, Array, Array]:
     number = np.empty(len(values), dtype=np.int64)
     number[order] = np.cumsum(first) - 1
     return ordered[first], order[first], number
+
+
+def combined(columns: list[Array]) -> tuple[Array, Array]:
+    """Places of the first of each distinct combination of some columns, and the number of the combination of each row."""
+    key, width = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column in columns:
+        found, code = numbered(column)
+        if width * len(found) >= 2**62:
+            numbers, key = numbered(key)
+            width = len(numbers)
+        key, width = key * len(found) + code, width * len(found)
+    _, first, number = first_places(key)
+    return first, number

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from lanewise.devices import DeviceLimits, Occupancy, find_device, limits_for, occupancy
 from lanewise.model.trace import DeviceProperties, Trace
 
-from .id_sets import first_places, numbered
+from .id_sets import combined
 
 __all__ = ["Launch", "Occupancies", "filled_ratio", "launch_occupancies", "multiprocessors", "total_blocks"]
 
@@ -145,7 +145,7 @@ def launch_occupancies(trace: Trace) -> Occupancies:
         trace.column("gpu_ops", "shared_memory"),
         np.where(np.isnan(recorded), -1, np.round(np.nan_to_num(recorded) * 100)),
     ]
-    first, place = _distinct([np.asarray(column, dtype=np.int64)[rows] for column in columns])
+    first, place = combined([np.asarray(column, dtype=np.int64)[rows] for column in columns])
     of_row[rows] = place
     footprint = {index: _device_limits(trace.device(index)) for index in np.unique(columns[0][rows]).tolist()}
     known = {index: multiprocessors(trace, index) for index in footprint}
@@ -154,19 +154,6 @@ def launch_occupancies(trace: Trace) -> Occupancies:
         values = [int(column[row]) for column in columns]
         found.append(_launch(values, known[values[0]], footprint[values[0]]))
     return Occupancies(found, of_row)
-
-
-def _distinct(columns: list[Array]) -> tuple[Array, Array]:
-    """Places of the first of each distinct combination, and the number of the combination of each row."""
-    key, width = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for column in columns:
-        distinct, code = numbered(column)
-        if width * len(distinct) >= 2**62:
-            numbers, key = numbered(key)
-            width = len(numbers)
-        key, width = key * len(distinct) + code, width * len(distinct)
-    _, first, place = first_places(key)
-    return first, place
 
 
 def _launch(values: list[int], sms: int | None, limits: DeviceLimits | None) -> Launch:

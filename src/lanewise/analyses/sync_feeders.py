@@ -17,7 +17,7 @@ import numpy.typing as npt
 from lanewise.model.trace import Trace
 
 from .called_ops import CalledOps
-from .id_sets import among, distinct
+from .id_sets import among, combined, distinct
 
 __all__ = ["TESTS", "feeder_counts", "one_block"]
 
@@ -97,14 +97,14 @@ def feeder_counts(trace: Trace, called: CalledOps, reads: Array) -> Array:
     name = np.where(around >= 0, trace.name[called.event[safe]], -1)
     inputs = np.where(around >= 0, tables.inputs[called.event[safe]], -1)
     blocks = one_block(trace, called)
-    keys = np.concatenate([name, inputs, np.where(around >= 0, kept[safe] + 2 * blocks[safe], 0)]).T
-    patterns, which = np.unique(keys, axis=0, return_inverse=True)
+    keys = np.concatenate([name, inputs, np.where(around >= 0, kept[safe] + 2 * blocks[safe], 0)])
+    first, which = combined(list(keys))
     n = len(around)
-    counts = np.empty(len(patterns), dtype=np.int64)
-    for i, p in enumerate(patterns.tolist()):
+    counts = np.empty(len(first), dtype=np.int64)
+    for i, p in enumerate(keys[:, first].T.tolist()):
         calls = [tables.call(p[j], p[n + j], p[2 * n + j]) for j in range(n)]
         counts[i] = _feeders(calls[_LOOK_BACK], calls[:_LOOK_BACK][::-1], calls[_LOOK_BACK + 1])
-    return counts[which.reshape(-1)]
+    return counts[which]
 
 
 class _Calls:

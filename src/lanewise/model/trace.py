@@ -122,6 +122,7 @@ class Trace:
     truncated: bool = False
     file_bytes: int | None = None
     _results: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _rows: dict[tuple[str, ...], Array] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         for columns in self.tables.values():
@@ -177,12 +178,15 @@ class Trace:
 
     def rows(self, *categories: str) -> Array:
         """Event numbers of some categories, ascending."""
-        codes = [CATEGORY_CODES[c] for c in categories]
-        if len(codes) == 1:
-            return np.flatnonzero(self.category == codes[0])
-        wanted = np.zeros(len(CATEGORY_NAMES), dtype=np.bool_)
-        wanted[codes] = True
-        return np.flatnonzero(wanted[self.category])
+        rows = self._rows.get(categories)
+        if rows is None:
+            codes = [CATEGORY_CODES[c] for c in categories]
+            wanted = self.category == codes[0]
+            for code in codes[1:]:
+                wanted |= self.category == code
+            rows = self._rows[categories] = np.flatnonzero(wanted)
+            rows.setflags(write=False)
+        return rows
 
     def name_of(self, event: int) -> str:
         """Name of an event."""

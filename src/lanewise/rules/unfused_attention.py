@@ -45,7 +45,8 @@ def _check(ctx: Context) -> Outcome:
     if not len(seq):
         return Clear()
     # Attention ops that are one call already (math backend, nested) are other rules' matter.
-    softmax = np.flatnonzero(_softmaxes(seq) & ~_in_attention(seq) & ~seq.backward)
+    softmax = np.flatnonzero(_softmaxes(seq) & ~seq.backward)
+    softmax = softmax[_in_no_attention(seq, softmax)]
     sites: list[Site] = []
     for i in softmax:
         site = _site(ctx, seq, int(i))
@@ -66,8 +67,8 @@ def _softmaxes(seq: Sequence) -> Array:
     return result
 
 
-def _in_attention(seq: Sequence) -> Array:
-    return np.array(["attention" in str(name) for name in seq.called_name], dtype=np.bool_)
+def _in_no_attention(seq: Sequence, rows: Array) -> Array:
+    return np.array(["attention" not in str(name) for name in seq.called_name[rows]], dtype=np.bool_)
 
 
 def _draft(ctx: Context, seq: Sequence, sites: list[Site]) -> Draft | None:
