@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import statistics
-from typing import Any
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from lanewise import report as doc
 from lanewise.analyses.coverage import coverage, coverage_notes, idle_ns, idle_window
@@ -27,6 +29,8 @@ from lanewise.version import __version__
 
 __all__ = ["explain"]
 
+T = TypeVar("T")
+
 
 def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Report:
     """Explain a trace.
@@ -48,8 +52,10 @@ def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Repo
     source = unprofiled_step(trace)
     if len(found) and source is None:
         notes.append(Note("profiled-time"))
+    tables = _Beside(_tables, trace, lang)
     context = Context(trace)
     diagnosis = diagnose(context, lang)
+    ops, kernels, roofs = tables.result()
     return doc.Report(
         schema=doc.SCHEMA,
         generator=f"lanewise {__version__}",
@@ -59,14 +65,42 @@ def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Repo
         gpu=[_gpu_row(trace, d) for d in trace.analysis(device_times)],
         step=_step_section(found, source),
         steps=_step_rows(trace, found),
-        ops=_op_rows(trace),
-        kernels=_kernel_rows(trace, lang),
+        ops=ops,
+        kernels=kernels,
         verdict=verdict(context, diagnosis.findings, lang),
         where=_where_rows(context),
         findings=diagnosis.findings,
         checks=diagnosis.checks,
-        roofline=roofline(trace, lang),
+        roofline=roofs,
     )
+
+
+def _tables(trace: Trace, lang: str) -> tuple[list[doc.OpRow], list[doc.KernelRow], doc.Roofline]:
+    """What is beside the findings."""
+    return _op_rows(trace), _kernel_rows(trace, lang), roofline(trace, lang)
+
+
+class _Beside(Generic[T]):
+    """What a function of a trace gives, computed in a thread of its own: NumPy lets two threads work at once."""
+
+    def __init__(self, function: Callable[[Trace, str], T], trace: Trace, lang: str) -> None:
+        self._function, self._trace, self._lang = function, trace, lang
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._value = self._function(self._trace, self._lang)
+        except BaseException as error:  # noqa: BLE001  raised where the result is asked for
+            self._error = error
+
+    def result(self) -> T:
+        """Wait for it; raises what the function raised."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
 
 def _trace_section(trace: Trace, notes: list[Note], lang: str) -> doc.TraceSection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,6 +21,9 @@ __all__ = ["MISSING", "DeviceProperties", "Distributed", "Lane", "Trace"]
 
 Array = npt.NDArray[Any]
 T = TypeVar("T")
+
+# Held for a moment only, by threads that ask for analyses.
+_LOCK = threading.Lock()
 
 # Stands for "the file does not say" in integer columns; null in the Polars frames.
 MISSING = -1
@@ -122,6 +126,7 @@ class Trace:
     truncated: bool = False
     file_bytes: int | None = None
     _results: dict[Any, Any] = field(default_factory=dict, repr=False)
+    _running: dict[Any, threading.Event] = field(default_factory=dict, repr=False)
     _rows: dict[tuple[str, ...], Array] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
@@ -248,9 +253,21 @@ class Trace:
         return next((d for d in self.devices if d.index == index), DeviceProperties(index))
 
     def analysis(self, function: Callable[[Trace], T]) -> T:
-        """The result of a pure function of the trace, computed at most once."""
+        """The result of a pure function of the trace, computed at most once, whatever threads ask for it."""
         if function not in self._results:
-            self._results[function] = function(self)
+            with _LOCK:
+                begun = self._running.get(function)
+                if begun is None:
+                    self._running[function] = threading.Event()
+            if begun is not None:
+                begun.wait()
+                return self.analysis(function)
+            try:
+                if function not in self._results:
+                    self._results[function] = function(self)
+            finally:
+                with _LOCK:
+                    self._running.pop(function).set()
         result: T = self._results[function]
         return result
 
