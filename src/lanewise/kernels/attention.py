@@ -39,7 +39,8 @@ _FMHA_V2_ARCH = re.compile(r"_sm(\d+)")
 # FlashMLA and what is built on it: sm90::decode::sparse_fp8::flash_fwd_splitkv_mla_fp8_sparse_kernel.
 _FLASH_MLA = re.compile(r"(?:legacy::)?sm(\d+|xx)::(?=.*(?:mla|sparse_attn|core_attn|fused_norm_rope_attn))")
 _STATIC_BLOCKS = re.compile(r"tuple<cute::C<(\d+)>, cute::C<(\d+)>, cute::(?:C|tuple)<")
-_FA1 = re.compile(r"fmha_(?:f|b|d)prop\w*")
+_FA1 = re.compile(r"fmha_(?:fprop|bprop|dgrad)\w*")
+_SM = re.compile(r"_sm(\d{2,3})_")
 
 
 def matches(name: Name) -> bool:
@@ -73,6 +74,8 @@ def decoded(name: Name) -> Kernel | None:
         return _trtllm_generated(name, generated)
     if base.startswith("fmha_v2"):
         return _fmha_v2(name)
+    if base.startswith("flash_attn_"):  # anybody's: llama.cpp's, among others
+        return Kernel(name.raw, "attention", direction=direction_of(name.words))
     three = _FLASH_3.search(name.text[:400])
     if three:
         return _flash_3(name, three)
@@ -210,7 +213,7 @@ def _fmha_v2(name: Name) -> Kernel:
 
 def _cutlass_fmha(name: Name) -> Kernel:
     """CUTLASS's own examples (cutlass::fmha), and kernels of FlashAttention 1."""
-    arch = re.search(r"Sm(\d+)Fmha", name.text[:600])
+    arch = re.search(r"Sm(\d+)Fmha", name.text[:600]) or _SM.search(name.base)
     first = _FA1.match(name.base) is not None
     way = "backward" if "Bwd" in name.text[:600] else "forward" if "Fwd" in name.text[:600] else None
     product = _multiplies(name.text[:600])

@@ -19,7 +19,7 @@ __all__ = ["decoded", "matches"]
 
 _NCCL = re.compile(r"(nccl|rccl|msccl|oneccl|nvshmem|rocshmem)")
 _OPERATION = re.compile(
-    r"(all_?reduce|reduce_?scatter|all_?gather|broadcast|all_?to_?all\w?|send_?recv|cross_device_reduce|dispatch|combine"
+    r"(all_?reduce|reduce_?scatter|all_?gather|broadcast|all_?to_?allv?|send_?recv|cross_device_reduce|dispatch|combine"
     r"|barrier|reduce)",
     re.IGNORECASE,
 )
@@ -46,7 +46,8 @@ def decoded(name: Name) -> Kernel | None:
     if library and library[1] in ("nccl", "rccl"):
         dtype = _nccl_type(name.base)
     else:
-        dtype = type_of(name.tail[:200], integers=False) or _type_of_words(name.words)
+        end = name.tail.find(">(") if name.tail.startswith("<") else -1  # parameters tell only where no template does
+        dtype = type_of(name.tail[: end if 0 <= end < 200 else 200], integers=False) or _type_of_words(name.words)
     return Kernel(
         name.raw,
         "collective",

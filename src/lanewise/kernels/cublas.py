@@ -85,6 +85,8 @@ def decoded(name: Name) -> Kernel | None:
     base = _VARIANT.sub("", name.base)
     if base.startswith("nvjet"):
         return nvjet(name)
+    if name.root and name.root not in _ROOTS and "cublas" not in name.tail:
+        return None
     if base == "kernel" and "gemvx" in name.path:
         return _product(name, "gemv")
     if base in _GEMV:
