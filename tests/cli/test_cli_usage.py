@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from running import Outcome
 
+from places import ROOT
+
 Run = Callable[..., Outcome]
 
 
@@ -161,3 +163,26 @@ def test_a_trace_of_another_program_is_called_so(lanewise: Run, tmp_path: Path) 
     assert "No event of PyTorch's profiler is in this file: another program wrote this trace." in out
     assert re.search(r"Nothing found by the \d rules that could look at this trace; \d+ could not\.", out)
     assert "Next:" not in out
+
+
+@pytest.mark.parametrize(("encoding", "time"), [("ascii", " us"), ("cp932", " μs"), ("utf-8", " µs")])
+def test_an_encoding_without_a_character_shows_its_nearest(encoding: str, time: str) -> None:
+    mlp = ROOT / "examples" / "mlp.json.gz"
+    for words in (
+        ["explain", mlp],
+        ["explain", mlp, "--lang", "ja"],
+        ["kernel", "ncclDevKernel_x", "--lang", "ja"],
+        ["--lang", "ja", "-h"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "lanewise", *map(str, words)],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding, "LANEWISE_LANG": "en"},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        out = done.stdout.decode(encoding, errors="replace")  # click takes an ASCII stream for a misread one
+        if words == ["explain", mlp]:
+            assert time in out
+            assert "?" not in out
+            assert ("#####" in out) == (encoding != "utf-8")

@@ -104,8 +104,10 @@ def cli(lang: str | None) -> None:
 
 def main() -> None:
     """Entry point: every error becomes one message on stderr and exit status 2, Ctrl-C 130; a closed pipe ends quietly."""
+    from lanewise.cli.plain import plain_output
     from lanewise.errors import LanewiseError
 
+    plain_output()
     try:
         status = _with_help(cli).main(prog_name="lanewise", standalone_mode=False)
     except LanewiseError as error:

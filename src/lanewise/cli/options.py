@@ -199,9 +199,6 @@ def write_text(text: str, out: str | None, *, force: bool) -> None:
     if out is not None:
         write_bytes(text.encode("utf-8"), out, force=force)
         return
-    if hasattr(sys.stdout, "reconfigure"):
-        # Terminals of other encodings show a question mark rather than a traceback.
-        sys.stdout.reconfigure(errors="replace")
     sys.stdout.write(text)
 
 
