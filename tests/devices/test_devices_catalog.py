@@ -217,9 +217,11 @@ def test_every_card_is_complete_and_has_sources(device: Device) -> None:
     hash(device)
 
 
-def test_names_are_of_one_card_unless_the_number_of_sms_decides() -> None:
-    for device in devices():
-        assert find_device(device.name) is not None
+@pytest.mark.parametrize("device", devices(), ids=lambda device: device.name)
+def test_a_cards_own_name_finds_it_and_another_number_of_sms_does_not(device: Device) -> None:
+    assert find_device(device.name) == device
+    assert find_device(device.name, device.sms) == device
+    assert find_device(device.name, device.sms + 1) is None
 
 
 def test_the_table_of_the_documentation_is_current() -> None:
