@@ -8,10 +8,10 @@ import numpy as np
 
 from lanewise.analyses.host_syncs import host_syncs
 from lanewise.analyses.launches import LAUNCH_KINDS
-from lanewise.analyses.replay import Change
+from lanewise.analyses.replay import Change, Replay
 from lanewise.model.intervals import Intervals, gaps, intersection, length, union
 
-from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events, percent
+from .base import Clear, Draft, NotChecked, Outcome, Quantity, Rule, count, duration, first_events, percent
 from .cold_start import setup_events
 from .context import Context
 from .data_starvation import LEAST_QUIET_NS, unnamed_loading
@@ -58,15 +58,7 @@ def _check(ctx: Context) -> Outcome:
     order = calls[np.argsort(-ctx.trace.dur[calls], kind="stable")]
     return [
         Draft(
-            {
-                "launches": count(ctx.per_step(len(launched))),
-                "cpu": duration(cpu),
-                "gpu": duration(replay.gpu_ns()),
-                "each": duration(cpu / max(ctx.per_step(len(launched)), 1)),
-                "kernel": duration(replay.gpu_ns() / max(nodes, 1)),
-                "idle": percent(max(0.0, 1 - replay.gpu_ns() / replay.real_ns)),
-                "waits": count(ctx.per_step(_waits(ctx))),
-            },
+            _slots(ctx, replay, cpu, ctx.per_step(len(launched)), nodes),
             change,
             max(0.0, replay.real_ns - replay.gpu_ns()),
             first_events(order),
@@ -76,6 +68,19 @@ def _check(ctx: Context) -> Outcome:
             symptoms=("python-overhead", "underfilled-gpu"),
         )
     ]
+
+
+def _slots(ctx: Context, replay: Replay, cpu: float, launches: float, nodes: float) -> dict[str, Quantity]:
+    """What the texts tell of a step: its launches, CPU work in ns, GPU ops."""
+    return {
+        "launches": count(launches),
+        "cpu": duration(cpu),
+        "gpu": duration(replay.gpu_ns()),
+        "each": duration(cpu / max(launches, 1)),
+        "kernel": duration(replay.gpu_ns() / max(nodes, 1)),
+        "idle": percent(max(0.0, 1 - replay.gpu_ns() / replay.real_ns)),
+        "waits": count(ctx.per_step(_waits(ctx))),
+    }
 
 
 def _waits(ctx: Context) -> int:

@@ -31,12 +31,10 @@ def _check(ctx: Context) -> Outcome:
         & ~among(copies.row, distinct(back))
     )
     place, waits = copy_waits(ctx.trace)
-    waited = np.zeros(len(copies.row), dtype=np.bool_)
-    waited[place] = True
     chosen = np.flatnonzero(large & (copies.pageable | (copies.held & ~copies.pinned)))
     variant = ""
     if not len(chosen):
-        chosen, variant = np.flatnonzero(large & waited), "blocking"
+        chosen, variant = np.intersect1d(np.flatnonzero(large), place), "blocking"
     if not len(chosen):
         return Clear()
     rate, measured = link_rate(ctx, to_gpu=True)
@@ -44,15 +42,15 @@ def _check(ctx: Context) -> Outcome:
     held = waits[among(place, chosen)]
     calls = copies.call[chosen]
     order = np.argsort(-copies.ns[chosen], kind="stable")
-    time = float(copies.ns[chosen].sum())
+    moved, time = float(copies.bytes[chosen].sum()), float(copies.ns[chosen].sum())
     return [
         Draft(
             {
-                "size": size(ctx.per_step(float(copies.bytes[chosen].sum()))),
+                "size": size(ctx.per_step(moved)),
                 "times": count(ctx.per_step(len(chosen))),
                 "copy": duration(ctx.per_step(time)),
                 "wait": duration(ctx.per_step(float(ctx.trace.dur[held].sum()))),
-                "rate": bandwidth(float(copies.bytes[chosen].sum()) / time * 1e9 if time else None),
+                "rate": bandwidth(moved / time * 1e9 if time else None),
                 "pinned": bandwidth(rate),
             },
             Change(gpu=new, waits=held),

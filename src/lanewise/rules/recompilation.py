@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 _REGION = re.compile(r"^Torch-Compiled Region: ")
 # Compiling in this many steps is no warm-up any more: the first step compiles, a second may add a dynamic shape.
 _STEPS_AT_LEAST = 2
+# Compiling holds the CPU, allocates, waits and starts cold: what these find is its doing.
+_SYMPTOMS = ("compile-overhead", "graph-breaks", "python-overhead", "launch-bound", "allocator", "host-sync", "cold-start")
 
 
 def _check(ctx: Context) -> Outcome:
@@ -56,15 +58,7 @@ def _check(ctx: Context) -> Outcome:
             Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=gone),
             ctx.per_step(length(gone)),
             first_events(np.r_[order, first]),
-            symptoms=(
-                "compile-overhead",
-                "graph-breaks",
-                "python-overhead",
-                "launch-bound",
-                "allocator",
-                "host-sync",
-                "cold-start",
-            ),
+            symptoms=_SYMPTOMS,
             where=ctx.where(int(order[0])) if len(order) else None,
         )
     ]

@@ -54,17 +54,13 @@ def _check(ctx: Context) -> Outcome:
                 "each": duration(spent / len(events)),
                 "users": count(ctx.per_step(len(users))),
             },
-            Change(
-                gpu=dict.fromkeys(np.r_[rows, more].tolist(), 0),
-                cpu=_intervals(ctx, np.r_[makers, around, users], inner),
-                waits=held,
-            ),
+            _gone(ctx, np.r_[rows, more], np.r_[makers, around, users], inner, held),
             ctx.per_step(spent),
             first_events(np.r_[order[:4], copies.call[chosen][:4]]),
             variant="users" if len(users) else "",
             fix_variant="tensor" if 2 * len(wrapped) >= len(events) else "",
             confidence="medium" if len(users) else "high",
-            low=Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=_intervals(ctx, np.r_[makers, around], inner), waits=held),
+            low=_gone(ctx, rows, np.r_[makers, around], inner, held),
             where=ctx.where(int(order[0])),
         )
     ]
@@ -76,6 +72,11 @@ def _makers(ctx: Context, rows: Array) -> tuple[Array, Array]:
     calls, n = np.unique(call, return_counts=True)
     pure = calls[n == ctx.called.kernels[calls]]
     return pure, np.unique(ctx.owner[rows[~np.isin(call, pure)]]).astype(np.int64)
+
+
+def _gone(ctx: Context, rows: Array, calls: Array, inner: Array, held: Array) -> Change:
+    """The steps without some GPU ops, the calls and inner ops that make them, and the waits for them."""
+    return Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=_intervals(ctx, calls, inner), waits=held)
 
 
 def _intervals(ctx: Context, calls: Array, inner: Array) -> Intervals:
