@@ -1,5 +1,7 @@
-"""Runs `lanewise` in forks of one process that has imported torch: each run is a process of its own, as if it had just been
-started, without the two seconds that importing torch takes."""
+"""Runs `lanewise` in forks of one process that has imported torch.
+
+Each run is a process of its own, as if it had just been started, without the two seconds that importing torch takes.
+"""
 
 from __future__ import annotations
 
@@ -39,8 +41,12 @@ class WarmPython:
         return subprocess.CompletedProcess(order["words"], status, *said)
 
     def close(self) -> None:
-        """End the process."""
-        self._process.communicate()
+        """End the process, also where a command hangs."""
+        try:
+            self._process.communicate(timeout=10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
 
 def _serve() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lanewise.analyses.compiler_names import REGION
 from lanewise.model.intervals import Intervals, gaps, union
 
 from .context import Context
@@ -21,7 +22,6 @@ __all__ = ["RegionCall", "region_calls"]
 
 Array = npt.NDArray[Any]
 
-_REGION = re.compile(r"^Torch-Compiled Region: (\d+)/(\d+)")
 _LOOKUP = re.compile(r"^TorchDynamo Cache Lookup$")
 _WRAPPERS = ("## Call CompiledFxGraph", "CompiledFunction", "AOTDispatcher", "Pregraph bytecode")
 
@@ -50,7 +50,7 @@ class RegionCall:
 
 def region_calls(ctx: Context) -> list[RegionCall]:
     """Calls of compiled regions in the steps that per-step numbers are taken over, in order."""
-    regions = ctx.in_steps(ctx.events_matching(_REGION))
+    regions = ctx.in_steps(ctx.events_matching(REGION))
     if not len(regions):
         return []
     tree = ctx.tree
@@ -132,7 +132,7 @@ def _working(ctx: Context) -> Array:
     if len(ctx.launches.call):
         launching = np.zeros(len(tree.events), dtype=np.int64)
         launching[ctx.place[ctx.launches.call]] = 1
-        wrapper = trace.names_where(lambda s: s.startswith(_WRAPPERS) or _REGION.match(s) is not None)
+        wrapper = trace.names_where(lambda s: s.startswith(_WRAPPERS) or REGION.match(s) is not None)
         out[tree.events] = (tree.totals(launching) > 0) & ~wrapper[trace.name[tree.events]]
     else:
         doing = trace.names_where(lambda s: s.startswith(("aten::", "## Call CompiledFxGraph")))
@@ -147,7 +147,7 @@ def _call(marks: _Marks, region: int, outer: int, step: int, inner: Array, neste
     starts, ends = gaps(union(trace.ts[op], trace.end[op]), begin, end)
     if lookup >= 0:
         starts, ends = np.r_[trace.ts[lookup], starts], np.r_[np.int64(begin), ends]
-    match = _REGION.match(trace.name_of(region))
+    match = REGION.match(trace.name_of(region))
     frame = int(match.group(1)) if match else -1
     known = set(op.tolist())
     outermost = op[[ctx.parent(int(e)) not in known for e in op]] if len(op) else op
