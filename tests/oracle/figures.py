@@ -89,6 +89,7 @@ def _coverage(links: Graph) -> Figures:
         missing * 100 > len(links.launches)
         or any(x.graph and not x.gpu_ops for x in links.launches)
         or any(s.launches and not s.gpu_ops for s in links.steps)
+        or links.short_replays
     )
     out["gpu_timing"] = "none" if not links.gpu_ops else "partial" if partial else "ok"
     return out
@@ -171,7 +172,7 @@ def _ops(links: Graph) -> dict[tuple[str, str], Figures]:
         row["count"] += 1
         row["cpu_self_ns"] += op.dur - busy(inside[op])
         row["gpu_self_ns"] += sum(g.dur for g in own[op])
-        if not any((a.name, a.cat) == (op.name, op.cat) for a in links.ancestors(op)):
+        if not any((a.name, a.cat) == (op.name, op.cat) for a in links.ancestors(op) if a is not op):
             row["cpu_total_ns"] += op.dur
             row["gpu_total_ns"] += sum(g.dur for g in below[op])
             row["gpu_ops"] += len(below[op])
@@ -241,7 +242,7 @@ def _trace(file: File, links: Graph) -> Figures:
         "CUDA driver": _version(head.get("cuda_driver_version")),
         "NCCL": group.get("nccl_version"),
     }
-    return {
+    out = {
         "format": file.format,
         "events": len(file.events),
         "skipped_events": file.skipped,
@@ -255,6 +256,9 @@ def _trace(file: File, links: Graph) -> Figures:
         "capabilities": _capabilities(file, links),
         "versions": {key: value for key, value in versions.items() if value},
     }
+    if file.other_formats - {file.format}:
+        del out["format"]  # whether events that were given up say who wrote the file is a matter of taste
+    return out
 
 
 def figures(data: bytes) -> Figures:

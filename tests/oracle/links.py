@@ -6,12 +6,14 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
-from .reading import CALLS, GPU_WORK, OPS, Event, File, identity
+from .reading import CALLS, GPU_WORK, OPS, Event, File, identity, nanoseconds
 
 # Calls that start work on the GPU, for those of which no GPU op was recorded: where one was, its id tells.
 LAUNCHING = re.compile(r"(cuda|cu|hip)(Ext)?(Module)?(Launch(Cooperative)?Kernel|GraphLaunch|Mem(cpy|set))")
 GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
+COPY_OR_MEMSET = re.compile(r"(cuda|cu|hip)Mem(cpy|set)")
 STEP = re.compile(r"ProfilerStep#(\d+)")
 MARK = re.compile(
     r"(step|iteration|iter|train_step|training_step|forward_step|decode_step)\b[\s#:_\[(]*\S*.*|step\[.*|execute_(\d+_)?(context|new)_.*",
@@ -63,6 +65,7 @@ class Graph:
     launch_of: dict[Event, Launch]
     steps: list[Step]
     window: tuple[int, int] | None = None
+    short_replays: bool = False
 
     def ancestors(self, event: Event) -> list[Event]:
         """From the innermost op around it outwards; of a call from its caller."""
@@ -99,7 +102,7 @@ def external(event: Event) -> int | None:
 
 def device(event: Event) -> int | None:
     found = identity(event.args.get("device"))
-    return identity(event.pid) if found is None else found
+    return identity(event.tid if event.pid == "CUDA functions" else event.pid) if found is None else found
 
 
 def stream(event: Event) -> int | None:
@@ -195,10 +198,53 @@ def _launches(calls: list[Event], gpu_ops: list[Event]) -> tuple[list[Launch], d
     return [x for x in launches if not _idle(x, launches)], launch_of
 
 
+def _by_arrows(file: File, ops: list[Event], gpu_ops: list[Event]) -> tuple[list[Launch], dict[Event, Launch]]:
+    """Launches of the exporter before Kineto: arrows lead from ops to GPU ops, and the op is the launch."""
+
+    def at(events: list[Event], arrow: dict[str, Any]) -> Event | None:
+        lane = str(arrow.get("pid")), str(arrow.get("tid"))
+        found = [e for e in events if e.lane == lane and e.start == nanoseconds(arrow.get("ts"))]
+        return max(found, key=lambda e: e.place) if found else None
+
+    arrows = [a for a in file.others if a.get("cat") == "cpu_to_cuda"]
+    tails = {a["id"]: at(ops, a) for a in arrows if a["ph"] == "s" and at(ops, a)}
+    launches: dict[Event, Launch] = {}
+    launch_of = {}
+    for arrow in arrows:
+        op, gpu_op = tails.get(arrow["id"]), at(gpu_ops, arrow)
+        if arrow["ph"] == "f" and op and gpu_op:
+            launch = launches.setdefault(op, Launch(op))
+            launch.gpu_ops.append(gpu_op)
+            launch_of[gpu_op] = launch
+    return list(launches.values()), launch_of
+
+
+def _short_replays(links: Graph) -> bool:
+    """Whether a replay of a graph lacks some of the GPU ops that other replays of the same graph have."""
+    replays = [x for x in links.launches if x.graph and x.gpu_ops]
+    nodes = {x: [identity(g.args.get("graph node id")) or 0 for g in x.gpu_ops] for x in replays}
+    if all(n > 0 for found in nodes.values() for n in found):
+        graphs: list[set[int]] = []
+        for found in nodes.values():
+            same = [g for g in graphs if g & set(found)]
+            graphs = [g for g in graphs if g not in same] + [set(found).union(*same)]
+        return any(len(found) < len(g) for found in nodes.values() for g in graphs if g & set(found))
+    # Without node ids: the replays at the same place of the steps that replay as often as most do.
+    names = [[[g.name for g in x.gpu_ops] for x in s.launches if x in nodes] for s in links.steps]
+    names = [row for row in names if row]
+    usual = max((len(row) for row in names), key=[len(row) for row in names].count, default=0)
+    for place in zip(*(row for row in names if len(row) == usual), strict=True):
+        whole = max(place, key=place.count)
+        if place.count(whole) > 1 and place.count(whole) * 2 > len(place):
+            return any(len(p) < len(whole) and whole[: len(p)] == p for p in place)
+    return False
+
+
 def _idle(launch: Launch, launches: list[Launch]) -> bool:
     """Copies and memsets of nothing: no GPU op, and back in less than half the time of the shortest call that has one."""
     took = [x.call.dur for x in launches if x.gpu_ops]
-    return not launch.gpu_ops and "Mem" in launch.call.name and bool(took) and 2 * launch.call.dur < min(took)
+    sized = COPY_OR_MEMSET.match(launch.call.name)
+    return not launch.gpu_ops and bool(sized and took) and 2 * launch.call.dur < min(took)
 
 
 def _marks(ops: list[Event]) -> list[Event]:
@@ -248,10 +294,14 @@ def graph(file: File) -> Graph:
     gpu_ops = [e for e in events if e.cat in GPU_WORK]
     _shortened(gpu_ops)
     launches, launch_of = _launches(calls, gpu_ops)
+    if not calls and any(a.get("cat") == "cpu_to_cuda" for a in file.others):
+        launches, launch_of = _by_arrows(file, ops, gpu_ops)
     steps = _steps(ops, launches)
     inner = [*calls, *(e for e in events if e.cat == "overhead")]
     owner = _owners(ops, calls, inner[len(calls) :])
-    out = Graph(ops, inner, gpu_ops, owner, _callers(calls, ops, owner), launches, launch_of, steps)
+    callers = _callers(calls, ops, owner) | {x.call: x.call for x in launches if x.call.cat in OPS}
+    out = Graph(ops, inner, gpu_ops, owner, callers, launches, launch_of, steps)
+    out.short_replays = _short_replays(out)
     if steps:
         out.window = min(s.mark.start for s in steps), max(s.end for s in steps)
     elif gpu_ops:

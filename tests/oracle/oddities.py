@@ -139,6 +139,8 @@ ODDITIES: dict[str, Callable[[Making], None]] = {
     "step copies": _nothing,
     "step overlap": _nothing,
     "odd numbers": _nothing,
+    "lost nodes": _nothing,
+    "no nodes": _nothing,
     "shared ids": _shared_id,
     "odd ids": _odd_id,
     "odd external ids": _odd_external,

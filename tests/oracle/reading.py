@@ -26,6 +26,8 @@ CATEGORIES = {
     "gpu_memset": ("memset",),
 }
 SPELLINGS = {old: new for new, olds in CATEGORIES.items() for old in (new, *olds)}
+OLD_CATEGORIES = ("Operator", "Runtime", "Kernel", "Memcpy", "Memset")
+FORMATS = ("kineto", "kineto-legacy", "autograd-legacy")
 GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
 OPS = ("cpu_op", "user_annotation")
@@ -64,7 +66,8 @@ class File:
     """What a trace file says."""
 
     header: dict[str, Any]
-    format: str
+    format: str = "kineto"
+    other_formats: set[str] = field(default_factory=set)  # of events that were given up
     events: list[Event] = field(default_factory=list)
     others: list[dict[str, Any]] = field(default_factory=list)  # events without a duration
     skipped: int = 0
@@ -150,7 +153,7 @@ def _typed(raw: dict[str, Any]) -> bool:
 class _Reader:
     def __init__(self, text: str) -> None:
         self.scan = _Scanner(text)
-        self.file = File({}, "kineto")
+        self.file = File({})
         self.raw: list[dict[str, Any]] = []
 
     def read(self) -> File:
@@ -200,18 +203,19 @@ class _Reader:
                 self._timed(place, raw, sound)
 
     def _timed(self, place: int, raw: dict[str, Any], sound: bool) -> None:
+        cat = str(raw.get("cat", ""))
+        if "cat" not in raw and raw.get("pid") in ("CPU functions", "CUDA functions"):
+            cat, form = ("kernel" if raw["pid"] == "CUDA functions" else "cpu_op"), "autograd-legacy"
+        else:
+            form = "kineto-legacy" if cat in OLD_CATEGORIES else "kineto"
         start, dur, args = nanoseconds(raw.get("ts")), nanoseconds(raw.get("dur")), raw.get("args")
         far = isinstance(raw.get("dur"), Decimal | int) and not isinstance(raw.get("dur"), bool) and dur is None
         if start is None or start not in TIMES or far or not 0 <= (dur or 0) <= LONGEST:
             self.file.skipped += 1
+            self.file.other_formats.add(form)
             return
         self.file.repaired += not (sound and _typed(raw))
-        cat = str(raw.get("cat", ""))
-        if "cat" not in raw and raw.get("pid") in ("CPU functions", "CUDA functions"):
-            self.file.format = "autograd-legacy"
-            cat = "kernel" if raw["pid"] == "CUDA functions" else "cpu_op"
-        if self.file.format == "kineto" and cat in ("Operator", "Runtime", "Kernel", "Memcpy", "Memset"):
-            self.file.format = "kineto-legacy"
+        self.file.format = max(self.file.format, form, key=FORMATS.index)
         event = Event(
             place,
             SPELLINGS.get(cat.lower(), cat),
@@ -228,6 +232,8 @@ class _Reader:
 def read(data: bytes) -> File:
     """Read a trace."""
     data, cut = inflated(data)
-    file = _Reader(data.decode("utf-8", "replace")).read()
+    # A bare nan is no JSON; a string with a raw NUL is none either, but can be read, and tells that something was mended.
+    text = re.sub(r'(?<=": )-?(nan|inf)(?=[,}])', '"\0"', data.decode("utf-8", "replace"))
+    file = _Reader(text).read()
     file.truncated |= cut
     return file

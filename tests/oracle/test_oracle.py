@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import lanewise
+from lanewise.loading import source as source_module
 from lanewise.model.trace import Trace
 from places import CASES, DATA, ROOT, SHARED
 
@@ -24,10 +25,9 @@ TRACES = int(os.environ.get("LANEWISE_ORACLE", "400"))
 FIRST = int(os.environ.get("LANEWISE_ORACLE_FIRST", "0"))
 BATCHES = 8
 # The oracle compares everything with everything: more than some hundred events take too long.
-LARGEST_BYTES = 40_000
+LARGEST_BYTES = 25_000
 # Text that no JSON reader can be made to read, and what is no trace: lanewise mends or refuses it, the oracle cannot.
 DAMAGED = (
-    "parse-non-finite-numbers",
     "parse-quote-in-name",
     "parse-windows-path",
     "refuse-execution-trace",
@@ -49,8 +49,9 @@ def _small(folder: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
-def test_generated_traces(batch: int) -> None:
+def test_generated_traces(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(FIRST + batch, FIRST + TRACES, BATCHES):
+        monkeypatch.setattr(source_module, "BLOCK_BYTES", (4 << 20, 1000, 5000)[number % 3])
         wrong = _wrong(trace(number))
         assert not wrong, f"trace {number}:\n" + "\n".join(wrong[:20])
 
@@ -64,7 +65,7 @@ def test_generated_traces_have_what_they_are_for() -> None:
     assert sum(0 < f["coverage"]["gpu_ops_linked"] < f["coverage"]["gpu_ops"] for f in found) >= 10
     for key in ("skipped_events", "repaired_events", "stray_events", "truncated"):
         assert sum(bool(f["trace"][key]) for f in found) >= 3, key
-    assert {f["trace"]["format"] for f in found} >= {"kineto", "kineto-legacy"}
+    assert {f["trace"].get("format") for f in found} >= {"kineto", "kineto-legacy", "autograd-legacy"}
 
 
 def test_a_trace_can_be_made_again() -> None:

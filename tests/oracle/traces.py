@@ -89,7 +89,7 @@ class Maker:
         self.rng = random.Random(number)
         self.style = _style(self.rng)
         self.events: list[Raw] = []
-        self.graphs = 0
+        self.graphs: list[list[str]] = []
         self.ids = self.rng.randrange(1, 50)
         self.external = self.rng.randrange(1, 50)
         self.gpu_free: dict[tuple[int, int], int] = {}
@@ -170,11 +170,16 @@ class Maker:
 
     def work(self, kind: str, called: int, args: Raw) -> None:
         device, stream = self.rng.randrange(self.devices), self.rng.choice((7, 7, 7, 20))
-        self.graphs += kind == "graph"
-        count = 1 if kind != "graph" else self.rng.randint(2, 4)
-        for node in range(count):
-            more = {"graph node id": 1000 * self.graphs + node + 1} if kind == "graph" else {}
-            cat = kind if kind != "graph" else self.rng.choice(("kernel", "kernel", "gpu_memcpy"))
+        if kind != "graph":
+            self.gpu_op(kind, called, device, stream, args)
+            return
+        if not self.graphs or self.chance(0.4):
+            self.graphs.append([self.rng.choice(("kernel", "kernel", "gpu_memcpy")) for _ in range(self.rng.randint(2, 4))])
+        graph = self.rng.randrange(len(self.graphs))
+        for node, cat in enumerate(self.graphs[graph]):
+            if "lost nodes" in self.odd and self.chance(0.2):
+                continue
+            more = {} if "no nodes" in self.odd else {"graph node id": 1000 * graph + node + 1}
             self.gpu_op(cat, called, device, stream, {**args, **more})
 
     def gpu_op(self, cat: str, called: int, device: int, stream: int, args: Raw) -> None:
@@ -249,6 +254,18 @@ class Maker:
             for _ in range(self.rng.randint(1, 3)):
                 ODDITIES[name](self)
 
+    def crowd(self, begin: int, lane: tuple[int, int]) -> None:
+        """About a hundred launches, of which one or two may be lost: what counts is their share."""
+        lost = set(self.rng.sample(range(95), self.rng.choice((0, 1, 1, 2))))
+        for i in range(self.rng.choice((95, 99, 100, 101))):
+            self.ids += 1
+            args: Raw = {"cbid": 211, "correlation": self.ids}
+            kind = self.rng.choice(("kernel", "graph")) if i in lost else "kernel"
+            name = CALLS[self.style.calls][kind][0]
+            self.event("cuda_runtime", name, begin + i * 1000, begin + i * 1000 + 500, *lane, args)
+            if i not in lost:
+                self.gpu_op("kernel", begin + i * 1000, 0, 7, args)
+
     def fill(self) -> None:
         length = self.rng.choice((20_000, 100_000, 100_000, 1_000_000))
         pid = self.rng.choice((100, 2317, 0))
@@ -262,6 +279,9 @@ class Maker:
                 self.inside(length // 2, length, lane, 0, 0)
         if self.chance(0.85):
             self.call(0, length, lanes[-1], None)
+        if self.chance(0.06):
+            self.odd.clear()
+            self.crowd(length, lanes[0])
         self.extras(length, lanes[0])
 
     # ---- writing
@@ -304,6 +324,36 @@ class Maker:
         return document(header, events, self.rng, cut=self.truncate, array=not header and self.chance(0.2))
 
 
+def before_kineto(rng: random.Random) -> bytes:
+    """A trace as `torch.autograd.profiler` wrote it in 2019: a bare array, no categories, arrows from ops to kernels."""
+    events: list[Raw] = []
+
+    def op(low: int, high: int, depth: int) -> None:
+        start, end = sorted((rng.randint(low, high), rng.randint(low, high)))
+        name = rng.choice(OPS[:4])
+        lane: Raw = {"tid": 1 + depth % 2 * (rng.random() < 0.1), "pid": "CPU functions"}
+        events.append({"name": f"    {name}", "ph": "X", "ts": start, "dur": end - start, **lane, "args": {}})
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            begin, number, gpu = (
+                end + rng.randint(0, 5000),
+                len(events),
+                {"tid": rng.choice((0, 0, 1)), "pid": "CUDA functions"},
+            )
+            arrow: Raw = {"id": number, "cat": "cpu_to_cuda", "args": {}}
+            kernel = rng.choice((*COMPUTE, *COLLECTIVES[:1]))
+            events.append({"name": name, "ph": "s", "ts": start, **lane, **arrow})
+            events.append({"name": kernel, "ph": "f", "ts": begin, **gpu, **arrow})
+            events.append({"name": kernel, "ph": "X", "ts": begin, "dur": rng.randint(0, 9000), **gpu, "args": {}})
+        for _ in range(rng.choice((0, 1, 2)) if depth < 3 else 0):
+            op(start, end, depth + 1)
+
+    for low in range(1000, 90_000, 30_000):
+        op(low, low + 25_000, 0)
+    times = {"ts", "dur"}
+    written = [{k: Number(f"{v / 1000:.3f}") if k in times else v for k, v in e.items()} for e in events]
+    return document({}, written, rng, array=True)
+
+
 def trace(number: int) -> bytes:
     """The trace of a number."""
-    return Maker(number).data()
+    return before_kineto(random.Random(number)) if number % 25 == 24 else Maker(number).data()

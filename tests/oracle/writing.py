@@ -35,4 +35,22 @@ def document(header: Raw, events: list[Raw], rng: random.Random, *, cut: bool = 
         begin = text.index("[\n")
         text = text[: rng.randrange(begin + 1, len(text))]
     data = text.encode()
+    if rng.random() < 0.1:
+        data = spoiled(data, rng)
+    if not cut and rng.random() < 0.03:
+        data += data
     return gzip.compress(data, mtime=0) if rng.random() < 0.05 else data
+
+
+def spoiled(data: bytes, rng: random.Random) -> bytes:
+    """The text with what JSON forbids, and what some exporters wrote all the same, in some names and numbers."""
+    damage = (
+        (b"aten::", b"aten\xff:"),
+        (b"sgemm", b"sg\nemm"),
+        (b"Memset", b"Mem\x00set"),
+        (b', "bytes": 4}', b', "bytes": nan}'),
+    )
+    for sound, bad in damage:
+        if rng.random() < 0.5:
+            data = data.replace(sound, bad, rng.choice((1, 1, 1000)))
+    return data

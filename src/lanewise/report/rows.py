@@ -64,7 +64,7 @@ class OpRow(Struct, frozen=True):
         cat: ``cpu_op`` or ``user_annotation``.
         count: calls.
         cpu_total_us: CPU time; of an op nested in itself the outermost only.
-        cpu_self_us: the same without child ops and without runtime and driver calls.
+        cpu_self_us: the same without child ops, runtime and driver calls, and the profiler's own time.
         gpu_total_us: time of the GPU ops that it and its children launched.
         gpu_self_us: of those that it launched itself.
         gpu_ops: their number, those of children too.
