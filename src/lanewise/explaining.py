@@ -47,12 +47,12 @@ def explain(trace: Trace | str | os.PathLike[str], lang: str = "en") -> doc.Repo
         raise ValueError(f"lang: {lang!r} is none of {', '.join(LANGUAGES)}")
     if not isinstance(trace, Trace):
         trace = load(trace)
+    tables = _Beside(_tables, trace, lang)
     found = trace.analysis(steps)
     notes = [*trace.notes, *coverage_notes(trace)]
     source = unprofiled_step(trace)
     if len(found) and source is None:
         notes.append(Note("profiled-time"))
-    tables = _Beside(_tables, trace, lang)
     context = Context(trace)
     diagnosis = diagnose(context, lang)
     ops, kernels, roofs = tables.result()

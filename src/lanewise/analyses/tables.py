@@ -77,9 +77,10 @@ def op_times(trace: Trace) -> OpTimes:
     tree = trace.analysis(op_tree)
     category = trace.category[tree.events]
     is_op = np.isin(category, [CATEGORY_CODES["cpu_op"], CATEGORY_CODES["user_annotation"]])
+    # What needs no launches comes first: another thread may be looking for them.
+    own, outermost = self_times(trace, tree), _outermost(tree, _row_names(trace, tree))
     own_gpu, own_count = _own_gpu(trace, tree)
     gpu_total, gpu_ops = tree.totals(own_gpu), tree.totals(own_count)
-    own = self_times(trace, tree)
     rows = np.flatnonzero(is_op)
     return OpTimes(
         event=tree.events[rows],
@@ -88,7 +89,7 @@ def op_times(trace: Trace) -> OpTimes:
         gpu_total=gpu_total[rows],
         gpu_own=own_gpu[rows],
         gpu_ops=gpu_ops[rows],
-        outermost=_outermost(tree, _row_names(trace, tree))[rows],
+        outermost=outermost[rows],
     )
 
 
