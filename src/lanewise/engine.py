@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,6 +25,8 @@ LEAST_SHARE = 0.01
 # A finding of which less than this part remains once others have claimed their time says nothing of its own.
 _LEAST_REMAINDER = 0.3
 _MOST_EVIDENCE = 12
+# Events; below, a second thread would start for some milliseconds of work.
+_SHARED_FROM = 100_000
 
 
 @dataclass(slots=True)
@@ -48,8 +51,7 @@ def diagnose(context: Context, lang: str = "en") -> Diagnosis:
     """Run all rules."""
     checks: dict[str, Check] = {}
     drafts: list[tuple[Rule, Draft]] = []
-    for rule in rules():
-        found, check = _outcome(rule, context, lang)
+    for rule, (found, check) in _outcomes(context, lang):
         drafts += [(rule, d) for d in found]
         checks[rule.id] = check
     priced = _folded(_priced(context, drafts))
@@ -63,6 +65,26 @@ def diagnose(context: Context, lang: str = "en") -> Diagnosis:
                 checks[rule_id] = Check(rule_id, "clear", REASONS("folded", lang, by=p.rule.id))
     kept.sort(key=lambda p: (p.draft.good, -(p.saving_ns or 0.0), p.rule.precedence, p.rule.id))
     return Diagnosis([_finding(context, p, step_ns, lang) for p in kept], [checks[i] for i in sorted(checks)])
+
+
+def _outcomes(context: Context, lang: str) -> list[tuple[Rule, tuple[list[Draft], Check]]]:
+    """What each rule finds, in their order. On large traces two threads share the rules, since NumPy lets both work at once."""
+    every = list(rules())
+    found: dict[str, tuple[list[Draft], Check]] = {}
+    rest = iter(every)
+
+    def check_rest() -> None:
+        for rule in rest:
+            found[rule.id] = _outcome(rule, context, lang)
+
+    if len(context.trace) >= _SHARED_FROM:
+        other = threading.Thread(target=check_rest, daemon=True)
+        other.start()
+        check_rest()
+        other.join()
+    else:
+        check_rest()
+    return [(rule, found[rule.id]) for rule in every]
 
 
 def _outcome(rule: Rule, context: Context, lang: str) -> tuple[list[Draft], Check]:
