@@ -104,12 +104,13 @@ def window_options(command: F) -> F:
     return decorated
 
 
-def open_trace(path: str, *, quiet: bool, lang: str, window: Window | None = None) -> Trace:
-    """Load a trace, or a window of it, with progress on a terminal where it takes long."""
+def open_trace(path: str, *, quiet: bool, lang: str, window: Window | None = None, stays: bool = False) -> Trace:
+    """Load a trace, or a window of it, with progress on a terminal where it takes long; `stays`: the process goes on for long."""
     from lanewise.cli.memory import keep_freed_memory
     from lanewise.loading import load
 
-    keep_freed_memory()
+    if not stays:
+        keep_freed_memory()
     with reading(path, quiet=quiet, lang=lang, passes=1 if window is None else 2) as progress:
         return load(path, progress=progress, window=window)
 

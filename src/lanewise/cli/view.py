@@ -78,7 +78,7 @@ def _exported(path: str, lang: str, quiet: bool) -> bytes:
     from lanewise.explaining import explain
     from lanewise.viewing.perfetto_trace import export
 
-    loaded = options.open_trace(path, quiet=quiet, lang=lang)
+    loaded = options.open_trace(path, quiet=quiet, lang=lang, stays=True)
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "trace.json.gz"
         export(loaded, explain(loaded, lang), copy, source=path)
