@@ -105,7 +105,7 @@ def window_options(command: F) -> F:
 
 
 def open_trace(path: str, *, quiet: bool, lang: str, window: Window | None = None, stays: bool = False) -> Trace:
-    """Load a trace, or a window of it, with progress on a terminal where it takes long; `stays`: the process goes on for long."""
+    """Load a trace, or a window of it, with progress on a terminal where it takes long; `stays`: for a process that goes on."""
     from lanewise.cli.memory import keep_freed_memory
     from lanewise.loading import load
 
