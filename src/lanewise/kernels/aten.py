@@ -147,8 +147,8 @@ def _tensor_cores(base: str, kind: str) -> bool | None:
 def _tensor_type(name: Name, kind: str) -> str | None:
     """The first type of the template; index types stand first only where indices are the data."""
     integers = kind not in ("conv", "norm", "softmax", "loss", "gemm", "gemm-aux", "rnn", "random")
-    if name.base.startswith(("tinygemm", "vectorized_gather", "split_with_sizes", "spin", "krn_")):
-        return None
+    if name.base.startswith(("tinygemm", "vectorized_gather", "split_with_sizes", "spin", "krn_", "computeBlockwise")):
+        return None  # bytes, or (computeBlockwise) the bits of a value as an unsigned integer
     conversion = _CONVERSION.match(name.base)
     if conversion:
         return cast(_CONVERTED[conversion[1]], _CONVERTED[conversion[2]])

@@ -20,6 +20,7 @@ _SHAPE = re.compile(r"_(\d+x\d+(?:x\d+)?)(?=_|$)")
 # SageAttention multiplies queries and keys in int8; its template states the types of sums and outputs.
 _SAGE = re.compile(r"qk_int_sv_f\w+_attn_kernel")
 _TYPE_WORDS = frozenset(listed("bf16 fp16 f16 fp32 f32 tf32 fp8 e4m3 e5m2 int8 s8 fp64 f64"))
+_SAYS_NOTHING = re.compile("_(?:(?:kernel|impl|main|run|launch)_)+")
 # Kinds whose first template type is that of the data.
 _TYPED = frozenset(
     listed(
@@ -33,7 +34,7 @@ def decoded(name: Name) -> Kernel:
     """The kernel of any name; without a telling word, only the owner of its namespace."""
     if _SAGE.match(name.base):
         return Kernel(name.raw, "attention", "sageattention", tensor_cores=True)
-    kind = kind_of(name.words) or _kind_of_argument(name)
+    kind = kind_of(name.words) or _kind_of_argument(name) or _kind_of_namespace(name)
     arch = _ARCH.search(name.base)
     layout = _LAYOUT.search(name.words)
     dtype = None
@@ -61,6 +62,13 @@ def _kind_of_argument(name: Name) -> str | None:
     """``kernel<getrf_wo_pivot_params_<float> >``: a wrapper is named after what it wraps."""
     inner = _ARGUMENT.match(name.tail)
     return kind_of(word_string(inner[1])) if inner else None
+
+
+def _kind_of_namespace(name: Name) -> str | None:
+    """``layernorm::kernel`` is named after the namespace around it."""
+    if not _SAYS_NOTHING.fullmatch(name.words):
+        return None
+    return kind_of(word_string(name.path.rpartition("::")[0].rpartition("::")[2]))
 
 
 def _type_of_words(words: str) -> str | None:

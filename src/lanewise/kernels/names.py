@@ -37,6 +37,10 @@ _BRACKET = re.compile(r"[<>(){}\[\],]")
 _TRITON_SIGNATURE = re.compile(r"_0d(?:\d+[cde]*)*$")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 _NOT_A_WORD = re.compile(r"[^a-z0-9]+")
+# Single words with a capital inside: SiLU, SwiGLU, RoPE, MoE, MatMul ...
+_ONE_WORD = re.compile(
+    r"_(si(?=_lu_)|ge(?=_g?lu_)|re(?=_g?lu_)|swi(?=_glu_)|ro(?=_pe_)|mo(?=_e_)|mat(?=_mul_)|cum(?=_(?:sum|prod)_)|non(?=_zero_))_"
+)
 
 
 class Name:
@@ -156,4 +160,5 @@ def word_string(identifier: str) -> str:
     """The words of an identifier in lower case, between underscores: ``cunn_SoftMaxForward`` gives
     ``_cunn_soft_max_forward_``.
     """
-    return "_" + _NOT_A_WORD.sub("_", _CAMEL.sub("_", identifier).lower()).strip("_") + "_"
+    words = "_" + _NOT_A_WORD.sub("_", _CAMEL.sub("_", identifier).lower()).strip("_") + "_"
+    return _ONE_WORD.sub(r"_\1", words)

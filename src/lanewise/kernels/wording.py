@@ -147,6 +147,7 @@ _LIBRARIES = {
     "thrust": "Thrust", "torchvision": "torchvision", "transformer-engine": "Transformer Engine", "triton": "Triton",
     "sageattention": "SageAttention", "tensorrt": "TensorRT", "xla": "XLA", "gloo": "Gloo", "nvjpeg": "nvJPEG",
     "trtllm": "TensorRT-LLM", "unsloth": "Unsloth", "vllm": "vLLM", "nvshmem": "NVSHMEM",
+    "faiss": "Faiss", "onnxruntime": "ONNX Runtime", "paddle": "Paddle", "raft": "RAFT", "tensorflow": "TensorFlow",
 }  # fmt: skip
 _AMD = frozenset(("tensile", "composable-kernel", "aiter", "miopen", "rocprim", "rccl", "aotriton"))
 # Kinds whose noun already says what the operation's name would repeat.

@@ -20,13 +20,13 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " send_recv sendrecv cross_device_reduce"),
     ("kv-cache", "and_cache and_kv_cache append_paged paged_kv_cache_append kv_buffer kv_cache_update kv_cache_write"
      " kv_cache_store kv_cache_scatter kv_cache_insert kv_cache_quant write_kv store_kv update_kv set_kv"
-     " set_mla_kv copy_kv save_kv transfer_kv write_kv_cache store_kv_cache store_cache gather_cache"
+     " set_mla_kv copy_kv save_kv transfer_kv write_kv_cache store_kv_cache append_kv copy_kv_cache store_cache gather_cache"
      " copy_blocks swap_blocks store_kvcache kvcache maybe_dequant_cache cp_gather and_upconvert full_cache"
      " to_kv_cache reindex_kv update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
     ("rope", "rope mrope m_rope rotary ropes qk_rope"),
-    # Activations and products that quantise what they give.
+    # Activations and products that quantise what they give, or split what they take.
     ("fused-pointwise", "mul_fp8_quant mul_quant mul_per_block mul_per_token mul_post_quant mul_cvt mul_group_quant mul_mxfp8"
-     " mul_nvfp4 mul_fp4_quant"),
+     " mul_nvfp4 mul_fp4_quant split_gelu"),
     ("moe", "moe moe1 moe2 fmoe expert experts expt routing topk_gating top_k_gating grouped_topk grouped_top_k"
      " topk_softmax topk_sigmoid moesorting moegemm bitmatrix"),
     ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd"
@@ -77,7 +77,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("reduction", "reduce reduction sum mean argmax argmin amax amin max min var std average l2_norm reducer"),
     ("fill", "fill zero zeros zerofill memset arange ones eye linspace clear iota"),
     ("elementwise", "add sub mul div gelu silu relu sigmoid tanh exp log pow sqrt rsqrt clamp where masked_fill abs neg"
-     " pointwise elementwise elemwise activation axpy axpby scale scal bias residual unary binary triu tril"
+     " pointwise elementwise element_wise elemwise activation axpy axpby scale scal bias residual unary binary triu tril"
      " element_mul"),
 )  # fmt: skip
 
@@ -88,6 +88,8 @@ _BEGINS_PHRASE = frozenset(phrase.split("_")[0] for phrase in _RANK if "_" in ph
 # Words that end so: `s16816gemm`, `dequantize_layernorm`, `cudaCoreGemm` ...
 _ENDINGS = {"gemm": "gemm", "matmul": "matmul", "gemv": "gemv", "norm": "norm", "softmax": "softmax", "attn": "attn"}
 _ENDING = re.compile("(?:" + "|".join(_ENDINGS) + ")(?=_)")
+
+_LONG_ENOUGH = 4  # letters of a word that a number may follow: gemm2, quantize8, but m16 and mm1 are sizes
 
 _BACKWARD = frozenset(
     listed(
@@ -100,8 +102,11 @@ _FORWARD = frozenset(listed("forward fwd fprop fw updateoutput"))
 
 
 def _undimensioned(word: str) -> str:
-    """``rmsnorm2d`` without its dimensions."""
-    return word[:-2] if word[-1:] == "d" and word[-2:-1].isdigit() else word
+    """``rmsnorm2d`` without its dimensions, ``dequantize4`` without its number."""
+    if word[-1:] == "d" and word[-2:-1].isdigit():
+        return word[:-2]
+    bare = word.rstrip("0123456789")
+    return bare if word not in _RANK and len(bare) >= _LONG_ENOUGH else word
 
 
 @lru_cache(maxsize=16384)
