@@ -75,6 +75,7 @@ def test_a_rung_leaves_its_trace(
 ) -> None:
     done = rung(name, *flags)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == f"Next: lanewise explain traces/{name}/{tag}.json.gz"
     trace = document(tmp_path / "traces" / name / f"{tag}.json.gz")
     assert annotation in annotations(trace)
     assert sum(mark.startswith("ProfilerStep#") for mark in annotations(trace)) == 3

@@ -12,6 +12,7 @@ A script reads::
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from lanewise.expectations.guessing import guess_text, guessed_words
 from lanewise.recording import Recorder, Recording, record
 from lanewise.recording.accelerator import torch_module
 from lanewise.recording.plan import FLAGS
-from lanewise.recording.texts import notice_text
+from lanewise.recording.texts import Notice, notice_text
 from lanewise.translations import LANGUAGES, default_language
 
 __all__ = ["Lesson"]
@@ -83,7 +84,7 @@ class Lesson:
         try:
             self.args.guess = None if self.args.guess is None else guessed_words(self.args.guess, "--guess")
         except UsageError as error:
-            self.cannot(str(error))
+            self.cannot(error.text(self.args.lang))
         torch = torch_module()
         self.args.dtype_name = self.args.dtype
         self.args.dtype = getattr(torch, _DTYPES[self.args.dtype])
@@ -145,7 +146,7 @@ class Lesson:
         try:
             recorder: Recorder = record(over, quiet=True, **options)
         except LanewiseError as error:
-            self.cannot(str(error))
+            self.cannot(error.text(self.args.lang))
         return recorder
 
     def _told(self, recording: Recording) -> Recording:
@@ -157,6 +158,8 @@ class Lesson:
             raise SystemExit(1)
         if self.args.guess is not None:
             self._compare_guess(recording.path)
+        if os.environ.get("RANK", "0") == "0":
+            self._say(notice_text(Notice("next", {"path": os.path.relpath(recording.path)}), lang))
         return recording
 
     def _say(self, text: str) -> None:
