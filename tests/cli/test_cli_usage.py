@@ -186,3 +186,11 @@ def test_an_encoding_without_a_character_shows_its_nearest(encoding: str, time: 
             assert time in out
             assert "?" not in out
             assert ("#####" in out) == (encoding != "utf-8")
+
+
+def test_a_cut_trace_is_not_called_cpu_only(lanewise: Run, trace: Path) -> None:
+    text = trace.read_text("utf-8")
+    trace.write_text(text[: text.index('"cuda_runtime"') - 80], "utf-8")
+    out = lanewise("explain", trace).out
+    assert "No GPU work and no launches in the part that could be read." in out
+    assert "CPU only" not in out

@@ -77,7 +77,8 @@ def _head(page: Page, report: Report) -> None:
     facts = machine_facts(report)
     if facts:
         page.paragraph(" · ".join(facts))
-    page.paragraph(coverage_text(report), style=_COVERAGE_STYLES.get(report.coverage.gpu_timing, ""))
+    if trace.events:
+        page.paragraph(coverage_text(report), style=_COVERAGE_STYLES.get(report.coverage.gpu_timing, ""))
 
 
 _COVERAGE_STYLES = {"partial": "yellow"}
@@ -107,7 +108,10 @@ def coverage_text(report: Report) -> str:
     c, lang = report.coverage, report.lang
     launches, linked = units.count(c.launches, lang), units.count(c.launches_linked, lang)
     if c.gpu_timing == "none":
-        return TEXTS("coverage-none", lang, launches=launches) if c.launches else TEXTS("coverage-cpu", lang)
+        if c.launches:
+            return TEXTS("coverage-none", lang, launches=launches)
+        whole = not (report.trace.truncated or report.trace.skipped_events)
+        return TEXTS("coverage-cpu" if whole else "coverage-cpu-read", lang)
     if c.gpu_timing == "partial":
         return TEXTS("coverage-partial", lang, launches=launches, linked=linked)
     key = "coverage-ok" if c.launches == c.launches_linked else "coverage-most"

@@ -45,6 +45,7 @@ TEXTS = Catalog(
         "coverage-partial": "Incomplete: the GPU work of {linked} of {launches} launches is in the trace.",
         "coverage-none": "No GPU work is recorded; launches made: {launches}.",
         "coverage-cpu": "CPU only: no GPU work and no launches.",
+        "coverage-cpu-read": "No GPU work and no launches in the part that could be read.",
         # the numbers behind the verdict
         "bound-gpu": "The GPU works {share} of the step ({time}).",
         "bound-cpu": "The CPU works {time} a step, as recorded.",
