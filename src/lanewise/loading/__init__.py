@@ -48,20 +48,7 @@ def load(
 def _trace(document: Document, source: Source) -> Trace:
     assembly, notes = document.assembly, document.notes
     tables = assembly.tables()
-    counts = assembly.counts
-    no_time = counts.get("skipped", 0)
-    if no_time:
-        notes.append(Note("no-time", {"count": no_time}))
-    if counts.get("no_duration"):
-        notes.append(Note("no-duration", {"count": counts["no_duration"]}))
-    if assembly.n_strays:
-        notes.append(Note("strays", {"count": assembly.n_strays}))
-    halves = sum(counts.get(phase, 0) for phase in "BEbe")
-    if halves:
-        notes.append(Note("begin-end", {"count": halves}))
-    if assembly.unknown_categories:
-        names = ", ".join(sorted(assembly.unknown_categories)[:6])
-        notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))
+    notes += _notes_of(assembly)
     if "events" not in tables and not document.truncated:
         notes.append(Note("no-events"))
     _note_integer_times(tables, notes)
@@ -81,12 +68,28 @@ def _trace(document: Document, source: Source) -> Trace:
         devices=devices_of(document.header, used),
         distributed=distributed_of(document.header, source.name, notes),
         notes=notes,
-        skipped_events=no_time + document.lost.count,
+        skipped_events=assembly.counts.get("skipped", 0) + document.lost.count,
         repaired_events=document.mended.count,
         stray_events=assembly.n_strays,
         truncated=document.truncated,
         file_bytes=source.position if source.size is None else source.size,
     )
+
+
+def _notes_of(assembly: Assembly) -> list[Note]:
+    """What there is to know of the events that were taken in, and of those that were not."""
+    counts = assembly.counts
+    found = {
+        "no-time": counts.get("skipped", 0),
+        "no-duration": counts.get("no_duration", 0),
+        "strays": assembly.n_strays,
+        "begin-end": sum(counts.get(phase, 0) for phase in "BEbe"),
+    }
+    notes = [Note(key, {"count": count}) for key, count in found.items() if count]
+    if assembly.unknown_categories:
+        names = ", ".join(sorted(assembly.unknown_categories)[:6])
+        notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))
+    return notes
 
 
 def _format(assembly: Assembly) -> str:

@@ -26,18 +26,13 @@ _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "cudnn_convolution", "_convolution
 # back. Each cast reads 4 bytes an element and writes 2.
 _CAST_BYTES = 6
 _CASTS = {"addmm": 3, "baddbmm": 3}
-# A cast is one pointwise op, without the module around it that other calls have: its CPU time is that of the median call with
-# one kernel (0.8 to 1.1 of it on four pairs of traces).
 
 
 def _check(ctx: Context) -> Outcome:
     if ctx.device is None:
         return NotChecked("no-device")
     seq = ctx.sequence
-    slow = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is False and k.dtype == "fp32")[seq.rows]
-    # A convolution by FFT: transforms, and products of complex numbers.
-    transformed = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is not True and k.dtype in _BY_FFT)[seq.rows]
-    slow |= transformed & np.array(["convolution" in op.name for op in seq.ops], dtype=np.bool_)[seq.op_of]
+    slow = _on_cuda_cores(ctx, seq)
     training = bool(seq.backward.any())
     target = next((d for d in (("bf16", "fp16") if training else ("tf32", "fp16")) if ctx.device.peak_flops(d, True)), None)
     if target is None or not slow.any():
@@ -72,6 +67,15 @@ def _check(ctx: Context) -> Outcome:
             where=ctx.where(int(seq.owner[largest[0]])),
         )
     ]
+
+
+def _on_cuda_cores(ctx: Context, seq: Sequence) -> Array:
+    """bool (n,): fp32 products that leave the tensor cores idle."""
+    slow = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is False and k.dtype == "fp32")[seq.rows]
+    # A convolution by FFT: transforms, and products of complex numbers.
+    transformed = ctx.kernels_where(lambda k: k.kind in _KINDS and k.tensor_cores is not True and k.dtype in _BY_FFT)[seq.rows]
+    found: Array = slow | (transformed & np.array(["convolution" in op.name for op in seq.ops], dtype=np.bool_)[seq.op_of])
+    return found
 
 
 def _new_times(ctx: Context, seq: Sequence, slow: Array, target: str) -> Array:
@@ -124,7 +128,11 @@ def _attention_times(ctx: Context, seq: Sequence, chosen: Array, target: str) ->
 
 
 def _casting_ns(ctx: Context, seq: Sequence, slow: Array, training: bool) -> float:
-    """CPU time per step of the casts that autocast adds."""
+    """CPU time per step of the casts that autocast adds.
+
+    A cast is one pointwise op, without the module around it that other calls have: its CPU time is that of the median call with
+    one kernel (0.8 to 1.1 of it on four pairs of traces).
+    """
     forward = np.unique(np.where(slow & ~seq.backward & np.isin(seq.named, _PRODUCTS), seq.owner, -1))
     names = [ctx.trace.name_of(int(e)).removeprefix("aten::") for e in forward if e >= 0]
     casts = sum(_CASTS.get(name, 2) for name in names)

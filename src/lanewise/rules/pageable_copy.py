@@ -21,15 +21,7 @@ _LOADER = re.compile(r"^enumerate\(DataLoader\)|DataLoader.*__next__")
 
 
 def _check(ctx: Context) -> Outcome:
-    copies = ctx.copies
-    back = ctx.trace.analysis(host_syncs).back  # copies back of round trips are host-sync's: they go altogether
-    large = (
-        copies.to_gpu
-        & (copies.bytes > STAGED_BYTES)
-        & (copies.call >= 0)
-        & among(copies.row, distinct(ctx.rows))
-        & ~among(copies.row, distinct(back))
-    )
+    copies, large = ctx.copies, _large(ctx)
     place, waits = copy_waits(ctx.trace)
     chosen = np.flatnonzero(large & (copies.pageable | (copies.held & ~copies.pinned)))
     variant = ""
@@ -63,6 +55,15 @@ def _check(ctx: Context) -> Outcome:
             where=ctx.where(int(calls[order[0]])),
         )
     ]
+
+
+def _large(ctx: Context) -> Array:
+    """bool (copies,): copies to the GPU in the steps that are too large to be staged."""
+    copies = ctx.copies
+    back = ctx.trace.analysis(host_syncs).back  # copies back of round trips are host-sync's: they go altogether
+    mine = among(copies.row, distinct(ctx.rows)) & ~among(copies.row, distinct(back))
+    found: Array = copies.to_gpu & (copies.bytes > STAGED_BYTES) & (copies.call >= 0) & mine
+    return found
 
 
 def _at_rate(rows: Array, n_bytes: Array, rate: float) -> dict[int, int]:
