@@ -45,56 +45,45 @@ def _value(name: str, value: Any, lang: str) -> str:
 _ENGLISH = {
     # One line a capture, then what is in it.
     "written": "{path}: {file_bytes}, {steps} steps, {cpu_ops} CPU ops, {launches} launches, {gpu_ops} GPU ops.",
-    "step-time": "Step: {median_ns} without the profiler (median of {steps}, {min_ns} to {max_ns}), "
-    "{profiled_ns} with it"
-    " ({factor} times).",
+    "step-time": "Step: {median_ns} without the profiler (median of {steps}, {min_ns} to {max_ns}), {profiled_ns} with it "
+    "({factor} times).",
     "step-time-mean": "Step: {median_ns} without the profiler (mean of {steps}), {profiled_ns} with it ({factor} times).",
     "next": "Next: lanewise explain {path}",
     # What went wrong, or almost.
-    "not-reached": "No trace: {came} steps came, {needed} were needed ({skip} skipped, {timed} timed, "
-    "{warmup} warm-up,"
-    " {active} recorded).",
+    "not-reached": "No trace: {came} steps came, {needed} were needed ({skip} skipped, {timed} timed, {warmup} warm-up, "
+    "{active} recorded).",
     "try-fewer": "For {came} steps: --skip {skip} --timed {timed} --warmup {warmup} --active {active}",
     "try-whole": "To record everything from start to end, without steps: --whole",
     "no-step-calls": "No step was marked: call rec.step() at the end of each, iterate over record(loader), or give whole=True.",
-    "no-steps": "No trace: torch was imported, but no optimizer stepped and no module with parameters was "
-    "called. Name a function"
-    " that is one step, --step-on train_step or --step-on package.module:function, or record everything "
-    "with --whole.",
+    "no-steps": "No trace: torch was imported, but no optimizer stepped and no module with parameters was called. Name a "
+    "function that is one step, --step-on train_step or --step-on package.module:function, or record everything with --whole.",
     "no-step-function": "No trace: {function} was not called, or once only. "
     "Is it module:function, or a function of the script itself?",
-    "no-torch": "No trace: no Python process that this command started imported torch. lanewise cannot "
-    "enter an interpreter"
-    " that runs with -I or -E, or in a container of its own.",
+    "no-torch": "No trace: no Python process that this command started imported torch. lanewise cannot enter an interpreter "
+    "that runs with -I or -E, or in a container of its own.",
     "ended-early": "The run ended in the window ({reason}): {steps} of {active} steps are whole.",
     "gpu-missing": "{path}: no GPU events, though {launches} kernels were launched. {cause}",
     "gpu-missing-memory": "{path}: no GPU events, though the GPU was in use ({allocations} allocations in the window). {cause}",
-    "cause-torch-without-cupti": "This torch was built without CUPTI, so its profiler cannot see the GPU. "
-    "Install torch from its"
-    " official wheels.",
-    "cause-other-profiler": "Another profiler is attached to this process (Nsight Systems, Nsight Compute, "
-    "DCGM or a second torch"
-    " profiler), and CUPTI serves one at a time. Run without it.",
-    "cause-permission": "The driver reserves profiling for the administrator. Run as root, or load the "
-    "module with"
-    " NVreg_RestrictProfilingToAdminUsers=0.",
+    "cause-torch-without-cupti": "This torch was built without CUPTI, so its profiler cannot see the GPU. Install torch from "
+    "its official wheels.",
+    "cause-other-profiler": "Another profiler is attached to this process (Nsight Systems, Nsight Compute, DCGM or a second "
+    "torch profiler), and CUPTI serves one at a time. Run without it.",
+    "cause-permission": "The driver reserves profiling for the administrator. Run as root, or load the module with "
+    "NVreg_RestrictProfilingToAdminUsers=0.",
     "cause-device": "CUPTI does not serve this device (virtual GPU, confidential mode, or too old). Record on the bare GPU.",
     "cause-unknown": "CUPTI was not available; lanewise doctor checks why.",
     "wrong-thread": "No trace: the window was opened by another thread, which has to end it. Mark steps on the main thread.",
     "profiler-failed": "No trace: torch's profiler failed: {error}",
-    "profiler-busy": "No trace: another torch profiler was running when the window was to open. Record "
-    "without it, or without"
-    " lanewise.",
+    "profiler-busy": "No trace: another torch profiler was running when the window was to open. Record without it, or without "
+    "lanewise.",
     "write-failed": "No trace: {path} could not be written: {error}",
     "table-failed": "{path}: torch could not make its table: {error}",
     "table-left-out": "{path}: left out, since torch takes minutes to make a table of {events} events.",
     "estimate": "One step takes {step_bytes} of JSON; {active} steps will take about {total_bytes}.",
-    "fewer-steps": "One step takes {step_bytes} of JSON, so {active} are recorded instead of {planned}, "
-    "within the limit of"
-    " {limit_bytes}. --limit raises it; fewer flags shrink a step.",
-    "too-large": "No trace: one step takes {step_bytes} of JSON, more than the limit of {limit_bytes}. "
-    "Leave out --stack, --memory"
-    " or --shapes, or raise --limit.",
+    "fewer-steps": "One step takes {step_bytes} of JSON, so {active} are recorded instead of {planned}, within the limit of "
+    "{limit_bytes}. --limit raises it; fewer flags shrink a step.",
+    "too-large": "No trace: one step takes {step_bytes} of JSON, more than the limit of {limit_bytes}. Leave out --stack, "
+    "--memory or --shapes, or raise --limit.",
     "over-limit": "{path}: {json_bytes} of JSON, more than the limit of {limit_bytes}: viewers may not open"
     " it. Record fewer steps.",
     "renamed": "{wanted} was there already and is kept; this capture is {path}.",
@@ -128,9 +117,8 @@ _DOCTOR = {
     "advice-torch-broken": "torch could not be imported. Try: python -c 'import torch'",
     "advice-torch-old": "Recording needs torch 2.4 or later.",
     "advice-kineto": "This torch was built without Kineto. Install torch from its official wheels.",
-    "advice-gpu-unseen": "There is an NVIDIA driver, but torch sees no GPU: CUDA_VISIBLE_DEVICES, a driver older than "
-    "torch's CUDA,"
-    " or a container without --gpus.",
+    "advice-gpu-unseen": "There is an NVIDIA driver, but torch sees no GPU: CUDA_VISIBLE_DEVICES, a driver older than torch's "
+    "CUDA, or a container without --gpus.",
     "advice-gpu-cpu-build": "There is an NVIDIA driver, but this torch is a CPU build. Install one that is built for CUDA.",
     "advice-capture": "torch's profiler failed on two ops. Try the same with a fresh environment, and report it to torch if "
     "it fails.",
