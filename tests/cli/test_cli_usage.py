@@ -194,3 +194,12 @@ def test_a_cut_trace_is_not_called_cpu_only(lanewise: Run, trace: Path) -> None:
     out = lanewise("explain", trace).out
     assert "No GPU work and no launches in the part that could be read." in out
     assert "CPU only" not in out
+
+
+def test_no_finding_does_not_take_the_verdict_back(lanewise: Run) -> None:
+    small = ROOT / "examples" / "ladder_h200" / "01_matmul_add" / "64_bf16_warm_eager.json.gz"
+    out = lanewise("explain", small).out
+    assert "Launch-bound" in out
+    assert "Beyond the verdict, nothing found that would be worth fixing." in out
+    large = small.with_name("4096_bf16_warm_eager.json.gz")
+    assert "\n  Nothing found that would be worth fixing." in lanewise("explain", large).out

@@ -52,7 +52,8 @@ def nothing_found(report: Report) -> str:
         return TEXTS("none-checked", lang)
     if 2 * checked < count:
         return TEXTS("few-checked", lang, checked=checked, missing=count - checked)
-    return TEXTS("no-findings", lang)
+    bound = report.verdict.bound
+    return TEXTS("no-findings" if bound == "unknown" or bound.startswith("gpu") else "no-other-findings", lang)
 
 
 def saving_of(finding: Finding, lang: str) -> str:

@@ -144,6 +144,7 @@ TEXTS = Catalog(
         "fix": "Fix:",
         "more-evidence": "{count} more with -v",
         "no-findings": "Nothing found that would be worth fixing.",
+        "no-other-findings": "Beyond the verdict, nothing found that would be worth fixing.",
         "few-checked": "Nothing found by the {checked} rules that could look at this trace; {missing} could not.",
         "none-checked": "No rule has looked at this trace.",
         # the end
