@@ -12,7 +12,8 @@ __all__ = ["gpu_kind", "is_communication"]
 # Beginnings of identifiers: `my_ncclish_gemm` is none of them.
 _LIBRARIES = (
     r"\b(?:nccl(?:Dev|Sym|Kern|Gin|_|Generic|All|Broadcast|Reduce|Send)\w*|rccl\w*|oneccl\w*|msccl\w*|mscclpp::"
-    r"|gloo::|\w*(?:multimem|lamport|mnnvl)\w*|kernel_barrier\b|(?:nv|roc)shmem\w*|mori::|pplx\w*::|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*"
+    r"|gloo::|\w*(?:multimem|lamport|mnnvl)\w*|kernel_barrier\b|(?:nv|roc)shmem\w*|mori::|pplx\w*::"
+    r"|comm::|k?userbuffers_\w*|cross_device_reduce\w*|barrier_on_stream_kernel\w*"
     r"|(?:barrier|put_signal|wait_signal)_kernel\b|exchangeSplitAndOffset\b)"
 )
 _DEEP_EP = r"\bdeep_ep(?:_\w+)?::(?!layout::)"

@@ -13,17 +13,20 @@ __all__ = ["decoded", "matches"]
 
 _FFT = re.compile(
     r"(?:regular|vector|composite|multi|real|bluestein|prime|mixed)_(?:\w*fft\w*|bluestein\w*)|[ds]pRadix\w+|[ds]pVector\w+"
-    r"|(?:pre|post)process\w*(?:C2C|R2C|C2R)\w*|\w*bluestein\w*|fft_rtc\w*|r2c_\w*post\w*|postprocess_kernel|preprocess_kernel|spRealComplex\w*|dpRealComplex\w*"
+    r"|(?:pre|post)process\w*(?:C2C|R2C|C2R)\w*|\w*bluestein\w*|fft_rtc\w*|r2c_\w*post\w*|postprocess_kernel|preprocess_kernel"
+    r"|spRealComplex\w*|dpRealComplex\w*"
 )
 _SOLVER = re.compile(
     r"\w*(?:getrf|potrf|potf2|geqrf|geqr2|gesvd|syev|heev|laswp|larf|larft|trsm|trsv|trtri|sytrf|gebrd|ormqr|orgqr|syrk_kernel"
     r"|getrs|potrs|getf2|trmv|sytrd|stedc|householder|jacobi|steqr|getri|gesv|xxtrf)\w*"
     r"|(?:\w*_)?[sdcz]?(?:laed\d|labrd|latrd|lansy|gelange|lascl|lacpy|lasr|laset|lacgv|gebal|gebd2|gehd2|ormql|ormtr|orgql"
-    r"|ipiv)_?\w*|(?:batch_)?(?:FnrmA|offA)_stage\d|(?:column|row)_rotate_batch\w*|lapack_\w+|csrqr\w+|csrchol\w+|cusolver\w+|chase_bulge\w+"
+    r"|ipiv)_?\w*|(?:batch_)?(?:FnrmA|offA)_stage\d|(?:column|row)_rotate_batch\w*|lapack_\w+|csrqr\w+|csrchol\w+"
+    r"|cusolver\w+|chase_bulge\w+"
 )
 # Sparse formats lead cuSPARSE's names. Tridiagonal systems: cyclic reduction, Thomas, SPIKE.
 _SPARSE = re.compile(
-    r"(?!csrqr|csrchol)[sdcz]?(?:csr|bsr|gebsr|bsc|csc|coo)\w*?(?:mm|mv|sv|sm|2csr|2csc|2bsr|2gebsr|geam|ilu|ic0|ic02)\w*|cusparse\w+"
+    r"(?!csrqr|csrchol)[sdcz]?(?:csr|bsr|gebsr|bsc|csc|coo)\w*?(?:mm|mv|sv|sm|2csr|2csc|2bsr|2gebsr|geam|ilu|ic0|ic02)\w*"
+    r"|cusparse\w+"
     r"|(?!csrqr|csrchol)(?:csr|bsr)\w*_(?:core|kernel)|convert_C\w+To\w+_kernel"
 )
 _TRIDIAGONAL = re.compile(r"pcr\w+|cr(?:Global|Copy|Shared)\w+|cuThomas\w+|spike_\w+|g[tp]sv_\w+|(?:foward|back)_marshaling\w*")

@@ -39,7 +39,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 _NOT_A_WORD = re.compile(r"[^a-z0-9]+")
 # Single words with a capital inside: SiLU, SwiGLU, RoPE, MoE, MatMul ...
 _ONE_WORD = re.compile(
-    r"_(si(?=_lu_)|ge(?=_g?lu_)|re(?=_g?lu_)|swi(?=_glu_)|ro(?=_pe_)|mo(?=_e_)|mat(?=_mul_)|cum(?=_(?:sum|prod)_)|non(?=_zero_))_"
+    r"_(si(?=_lu_)|ge(?=_g?lu_)|re(?=_g?lu_)|swi(?=_glu_)|ro(?=_pe_)|mo(?=_e_)"
+    r"|mat(?=_mul_)|cum(?=_(?:sum|prod)_)|non(?=_zero_))_"
 )
 
 

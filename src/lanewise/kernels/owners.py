@@ -14,6 +14,7 @@ OWNERS: dict[str, str] = {
     "ck": "composable-kernel",
     "ck_tile": "composable-kernel",
     "cub": "cub",
+    "ctranslate2": "ctranslate2",
     "cublas": "cublas",
     "cublasLt": "cublas",
     "cudnn": "cudnn",
@@ -51,8 +52,10 @@ OWNERS: dict[str, str] = {
     "thrust": "thrust",
     "torchao": "torchao",
     "transformer_engine": "transformer-engine",
+    "turbomind": "lmdeploy",
     "vision": "torchvision",
     "vllm": "vllm",
+    "xgboost": "xgboost",
 }
 
 

@@ -22,6 +22,8 @@ _RULES = (
 )  # fmt: skip
 # Loops over iterators, of which only the arguments tell what they do.
 _LOOPS = frozenset(("_kernel_agent", "static_kernel", "kernel", "trampoline_kernel", "transform_kernel"))
+# What a loop runs over and how it is tuned, not what it does: counting_iterator counts nothing.
+_FITTINGS = re.compile(r"transform_iterator|counti\w*|policy_selector")
 _OTHER = frozenset(("EmptyKernel", "empty_kernel"))
 _STATE = re.compile(r"ScanTileState<([\w: ]+?),")
 _POLICY_TYPES = re.compile(r"(?:policy_hub|Policy)<([\w: ]+?),")
@@ -52,7 +54,7 @@ def _kind(name: Name, library: str) -> str | None:
     """By the kernel's name; Thrust's agents and loops tell in their template arguments."""
     texts = [name.base]
     if name.base in _LOOPS or library == "thrust":
-        texts = [name.tail[:600].replace("transform_iterator", ""), name.base, name.path]
+        texts = [_FITTINGS.sub("", name.tail[:600]), name.base, name.path]
     if name.base == "DeviceReduceByKeyKernel":
         return "reduction"
     for text in texts:

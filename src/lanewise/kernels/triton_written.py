@@ -90,7 +90,9 @@ _NAMED: dict[str, tuple[str, str | None]] = {
 # flash-linear-attention's, which serving engines carry copies of.
 _LINEAR_ATTENTION = re.compile(
     r"(?:fused_)?(?:chunk|recurrent|parallel)_(?:\w+_)?(?:fwd|bwd|update)_\w+|chunk_(?:local|global)_cumsum\w*|recompute_w_u\w*"
-    r"|fused_recurrent_\w+|chunk_(?:gated|kda|delta|gla|gsa|simple)_\w+|prepare_wy\w*|solve_tril\w*|merge_16x16\w*|l2norm_(?:fwd|bwd)\w*|fused_sigmoid_gating\w*|fused_gdn_\w*"
+    r"|fused_recurrent_\w+|chunk_(?:gated|kda|delta|gla|gsa|simple)_\w+"
+    r"|prepare_wy\w*|solve_tril\w*|merge_16x16\w*|l2norm_(?:fwd|bwd)\w*"
+    r"|fused_sigmoid_gating\w*|fused_gdn_\w*"
 )
 _SEGMENT = re.compile(r"(?:compute_src2dst|compute_seg_indptr|reorder|permute|deepep_)\w*_triton_kernel")
 _OGS = r"((?:mx)?(?:bf|fp|f|u?int)\d+(?:e\dm\d\w*?)?)"

@@ -148,6 +148,7 @@ _LIBRARIES = {
     "sageattention": "SageAttention", "tensorrt": "TensorRT", "xla": "XLA", "gloo": "Gloo", "nvjpeg": "nvJPEG",
     "trtllm": "TensorRT-LLM", "unsloth": "Unsloth", "vllm": "vLLM", "nvshmem": "NVSHMEM",
     "faiss": "Faiss", "onnxruntime": "ONNX Runtime", "paddle": "Paddle", "raft": "RAFT", "tensorflow": "TensorFlow",
+    "ctranslate2": "CTranslate2", "lmdeploy": "LMDeploy", "xgboost": "XGBoost",
 }  # fmt: skip
 _AMD = frozenset(("tensile", "composable-kernel", "aiter", "miopen", "rocprim", "rccl", "aotriton"))
 # Kinds whose noun already says what the operation's name would repeat.

@@ -22,7 +22,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " kv_cache_store kv_cache_scatter kv_cache_insert kv_cache_quant write_kv store_kv update_kv set_kv"
      " set_mla_kv copy_kv save_kv transfer_kv write_kv_cache store_kv_cache append_kv copy_kv_cache store_cache gather_cache"
      " copy_blocks swap_blocks store_kvcache kvcache maybe_dequant_cache cp_gather and_upconvert full_cache"
-     " to_kv_cache reindex_kv update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
+     " to_kv_cache reindex_kv process_kv flatten_kv update_cache write_to_cache kvcache_copy kv_insert cache_mla"),
     ("rope", "rope mrope m_rope rotary ropes qk_rope"),
     # Activations and products that quantise what they give, or split what they take.
     ("fused-pointwise", "mul_fp8_quant mul_quant mul_per_block mul_per_token mul_post_quant mul_cvt mul_group_quant mul_mxfp8"
@@ -30,7 +30,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("moe", "moe moe1 moe2 fmoe expert experts expt routing topk_gating top_k_gating grouped_topk grouped_top_k"
      " topk_softmax topk_sigmoid moesorting moegemm bitmatrix"),
     ("rnn", "rnn lstm gru lstm_cell gru_cell selective_scan chunk_scan chunk_state state_passing delta_rule ssm ssd"
-     " mamba wkv rwkv gla gdn kda gated_delta delta_net fused_recurrent retention"),
+     " mamba wkv rwkv gla gdn gdr kkt kda gated_delta delta_net fused_recurrent retention"),
     ("attention", "attention attn fmha mha mla mmha xqa sdpa flash kernel_dkdv kernel_dq bwd_dkdv bwd_dq prefill_with"
      " decode_with flashattn flashattention merge_state merge_states merge_attn mqa mqa_logits gqa fwd_splitkv"
      " split_kv splitkv qkv_attn paged_attn attention_2d unified_attention"),
@@ -40,11 +40,11 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("gemm-aux", "gemm_starts gemm_pre_compute gemm_args gemm_data gemm_ptrs gemm_arrays split_k_reduce splitk_reduce"
      " splitkreduce reduce_split_k reduce_splitk post_gsu"),
     ("gemv", "mul_mat_vec spmv gemv gemv2t gemv2n gemvx gemvt gemvn gemvnsp matvec dot_product"),
-    ("gemm", "spmm sddmm spgemm gemm gemms matmul matmuls mm bmm addmm syrk symm trmm wvsplitk lora_shrink lora_expand"
-     " sgmv_shrink sgmv_expand bgmv_shrink bgmv_expand sgmv bgmv segment_gemm hgemm sgemm dgemm mul_mat"
-     " mul_mat_q"),
-    ("loss", "loss nll cross_entropy crossentropy criterion kldiv kl_div jsd bce mse ctc focal class_nll_criterion"
-     " tv_distance logits_loss"),
+    ("gemm", "spmm sddmm spgemm gemm gemms matmul matmuls mm bmm addmm syrk symm_kernel ssymm dsymm trmm wvsplitk"
+     " lora_shrink lora_expand sgmv_shrink sgmv_expand bgmv_shrink bgmv_expand sgmv bgmv segment_gemm hgemm sgemm"
+     " dgemm gemmv2 mul_mat mul_mat_q"),
+    ("loss", "loss nll cross_entropy crossentropy l1_criterion margin_criterion kldiv kl_div jsd bce mse ctc focal"
+     " class_nll_criterion tv_distance logits_loss"),
     ("norm", "norm norms layer_norm layernorm rms_norm rmsnorm batch_norm batchnorm group_norm groupnorm instance_norm"
      " bn ln welford rowwise_moments lrn l2norm rms ln_fwd ln_bwd"),
     ("softmax", "softmax soft_max logsumexp log_softmax"),
@@ -58,15 +58,15 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
      " adaptive_average adaptiveaveragepool adaptivemaxpool unpooling"),
     ("resample", "upsample upsampling interpolate interpolation grid_sample grid_sampler roi ro_i_align ro_i_pool"
      " roi_align roi_pool resize bilinear bicubic trilinear"),
-    ("random", "dropout rand randn random randint randperm philox bernoulli uniform normal multinomial poisson sampling"
-     " sample exponential gumbel rejection rng"),
+    ("random", "dropout rand randn random randint randperm philox bernoulli uniform normal multinomial poisson curand"
+     " sampling sample exponential gumbel rejection rng"),
     ("sort-scan", "sort sorting sorted argsort topk top_k top_p topp min_p scan cumsum cumprod cummax cummin prefix_sum"
      " radix bitonic unique nonzero kth median searchsorted search_sorted partition mergesort radixsort"
      " select_if onesweep exclusive_sum logcumsumexp"),
     ("index", "gather scatter index indices indexing take put masked_select masked_scatter segment_csr index_select"
      " index_put lookup embedding_lookup"),
-    ("transpose-layout", "repack swizzle unswizzle transpose transposed permute permutation nchw_to_nhwc nhwc_to_nchw nchw2nhwc"
-     " nhwc2nchw layout_transform"),
+    ("transpose-layout", "repack swizzle unswizzle transpose transposed permute permutation pixel_shuffle"
+     " nchw_to_nhwc nhwc_to_nchw nchw2nhwc nhwc2nchw layout_transform"),
     ("cast-copy", "copy copies cast cat concat concatenate split pad padding unpad memcpy convert conversion pack unpack"
      " contiguous flip roll slice repeat reflection_pad replication_pad"),
     ("fft", "fft ifft rfft irfft stft fft2d fft1d"),
@@ -78,6 +78,7 @@ _VOCABULARY: tuple[tuple[str, str], ...] = (
     ("fill", "fill zero zeros zerofill memset arange ones eye linspace clear iota"),
     ("elementwise", "add sub mul div gelu silu relu sigmoid tanh exp log pow sqrt rsqrt clamp where masked_fill abs neg"
      " pointwise elementwise element_wise elemwise activation axpy axpby scale scal bias residual unary binary triu tril"
+     " penalty penalties temperature bitmask"
      " element_mul"),
 )  # fmt: skip
 
