@@ -14,6 +14,7 @@ from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import StepTime, gap_table, step_times
 from lanewise.analyses.limits import limits
 from lanewise.analyses.queue import queue
+from lanewise.analyses.unprofiled import unprofiled_step
 from lanewise.model.schema import CATEGORY_CODES, OTHER_CATEGORY
 from lanewise.model.trace import Trace
 from lanewise.report import us
@@ -114,7 +115,9 @@ def where_time_goes(context: Context) -> Where | None:
         return None
     causes = {c: float(np.mean([s.causes[c] for s in mine])) for c in mine[0].causes}
     if context.replay is None:
-        return Where(sum(causes.values()), causes, busiest, causes)
+        timed = trace.analysis(unprofiled_step)
+        step = float(np.median(context.steps.time_ns)) if timed is None else float(timed["median"]) * 1000
+        return Where(step, _fitted(causes, step) if timed is None else _real(causes, step), busiest, causes)
     step = context.replay.real_ns
     if context.replay.real:
         # What workers keep the step waiting for outside the recorded window.

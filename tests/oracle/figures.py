@@ -126,6 +126,7 @@ def _step(step: Step, place: int, since: int) -> Figures:
         "wall_ns": step.mark.dur,
         "time_ns": max(step.end - since, 0),
         "gpu_busy_ns": None if step.launches and not ops else busy(ops),
+        "sum_ns": sum(g.dur for g in ops),
         "gpu_ops": len(ops),
         "kernels": sum(g.cat == "kernel" for g in ops),
         "copies": sum(g.cat == "gpu_memcpy" for g in ops),

@@ -19,6 +19,7 @@ from places import CASES, DATA, ROOT, SHARED
 
 from .comparison import differences
 from .figures import figures
+from .invariants import broken
 from .traces import trace
 
 TRACES = int(os.environ.get("LANEWISE_ORACLE", "400"))
@@ -41,7 +42,8 @@ def _loaded(data: bytes) -> Trace:
 
 
 def _wrong(data: bytes) -> list[str]:
-    return differences(figures(data), lanewise.explain(_loaded(data)).to_json())
+    report = lanewise.explain(_loaded(data)).to_json()
+    return differences(figures(data), report) + broken(data, report)
 
 
 def _small(folder: Path) -> list[Path]:

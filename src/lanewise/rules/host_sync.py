@@ -59,6 +59,8 @@ def _check(ctx: Context) -> Outcome:
 def _of_scaler(ctx: Context, syncs: HostSyncs, sites: Array, cost: Array) -> bool:
     """Whether most of it is `GradScaler.step` looking for infinite gradients: a read directly after the op that finds them."""
     before = syncs.call[sites].astype(np.int64) - 1
+    if not len(ctx.called.event):
+        return False
     scaling = ctx.trace.names_where(lambda s: s.startswith("aten::_amp_"))
     mine = (before >= 0) & scaling[ctx.trace.name[ctx.called.event[np.maximum(before, 0)]]]
     return 2 * float(cost[mine].sum()) > float(cost.sum())
