@@ -10,9 +10,9 @@ from builder import TraceBuilder
 
 def test_waits_in_a_trace_without_ops() -> None:
     t = TraceBuilder()
-    t.step(1, 0, 40, tid=2)
-    t.call("cudaStreamSynchronize", 20, 1)
-    t.launch(22, 1, gpu=(30, 4))
+    t.step(1, 17, 39, tid=2)
+    t.call("hipStreamSynchronize", 46.5, 0, 9)
+    t.launch(48, 0, gpu=(54.5, 4))
     checks = lanewise.explain(t.load()).checks
     assert [c.reason for c in checks if c.outcome == "failed"] == []
 
