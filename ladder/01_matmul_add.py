@@ -4,16 +4,15 @@
 # ///
 """Rung 1: one matrix product, one addition, and everything around them.
 
-The smallest program worth a trace: two kernels. At size 64 each runs for a microsecond or two, while the CPU
-needs ten to find
-and launch it, so the GPU mostly waits: the program is bound by its launches. At 4096 the same two ops take
-180 microseconds and the CPU runs ahead. Same code, other bottleneck.
+The smallest program worth a trace: two kernels. At size 64 each runs for a
+microsecond or two, while the CPU needs ten to find and launch it, so the GPU
+mostly waits: the program is bound by its launches. At 4096 the same two ops
+take 180 microseconds and the CPU runs ahead. Same code, other bottleneck.
 
     python ladder/01_matmul_add.py --guess "gemm add"      cold: the first calls, with all they set up
     python ladder/01_matmul_add.py --warmup                warm: what every later call costs
     python ladder/01_matmul_add.py --warmup --size 4096    the GPU is the bottleneck now
-    python ladder/01_matmul_add.py --warmup --compile      does the addition disappear into the matrix
-    product?
+    python ladder/01_matmul_add.py --warmup --compile      does the addition disappear into the product?
 """
 
 import torch

@@ -4,10 +4,11 @@
 # ///
 """Rung 2: a linear layer, and the kernel that is not there.
 
-A linear layer is a matrix product and an addition of the bias, as on rung 1; yet one kernel runs, not two.
-cuBLAS adds the bias while the product is still in registers (an epilogue; on Hopper the kernel's name says
-`bias`). There is nothing left to fuse, so torch.compile launches the very same kernel and can only save CPU
-time around it.
+A linear layer is a matrix product and an addition of the bias, as on rung 1;
+yet one kernel runs, not two. cuBLAS adds the bias while the product is still
+in registers (an epilogue; on Hopper the kernel's name says `bias`). There is
+nothing left to fuse, so torch.compile launches the very same kernel and can
+only save CPU time around it.
 
     python ladder/02_linear.py --guess "gemm add"          one of the two is wrong
     python ladder/02_linear.py --compile                   compare the kernel's name

@@ -4,15 +4,17 @@
 # ///
 """Rung 3, by hand: the same layer with a kernel that somebody tuned.
 
-Liger's GeGLU layer keeps the three products and replaces GELU and multiplication by one Triton kernel,
-written by hand. It launches as many kernels as the compiled layer of `03_simple_mlp.py`: a library and a
-compiler arrive at the same place, one without compiling at run time, the other without anybody having written
-a kernel.
+Liger's GeGLU layer keeps the three products and replaces GELU and
+multiplication by one Triton kernel, written by hand. It launches as many
+kernels as the compiled layer of `03_simple_mlp.py`: a library and a compiler
+arrive at the same place, one without compiling at run time, the other without
+anybody having written a kernel.
 
     python ladder/03_kernels_mlp.py --guess "3 gemm triton"
 
-The layer comes from the kernels hub (`kernels-community/liger-kernels`), or from the package `liger-kernel`
-where the hub cannot be reached, or from `--kernel FOLDER`.
+The layer comes from the kernels hub (`kernels-community/liger-kernels`), or
+from the package `liger-kernel` where the hub cannot be reached, or from
+`--kernel FOLDER`.
 """
 
 from types import MethodType

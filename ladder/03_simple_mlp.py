@@ -4,16 +4,17 @@
 # ///
 """Rung 3: the feed-forward layer of a transformer, gated by a GELU.
 
-Three matrix products do nearly all the arithmetic. Between them lie a GELU and a multiplication, each of
-which reads and writes
-the whole hidden activation: hardly any arithmetic, but as many bytes as a product moves. torch.compile makes
-    one kernel of the two
-(`triton_poi_fused_...`), which reads both inputs once and writes once.
+Three matrix products do nearly all the arithmetic. Between them lie a GELU and
+a multiplication, each of which reads and writes the whole hidden activation:
+hardly any arithmetic, but as many bytes as a product moves. torch.compile
+makes one kernel of the two (`triton_poi_fused_...`), which reads both inputs
+once and writes once.
 
     python ladder/03_simple_mlp.py --guess "3 gemm gelu mul"
     python ladder/03_simple_mlp.py --compile --guess "3 gemm triton"
 
-Copies and memsets count as GPU ops too: cuBLAS clears a workspace before some products.
+Copies and memsets count as GPU ops too: cuBLAS clears a workspace before some
+products.
 """
 
 import torch

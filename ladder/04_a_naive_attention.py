@@ -4,10 +4,11 @@
 # ///
 """Rung 4a: attention as the formula has it.
 
-softmax(q k^T / sqrt(d), masked) v, one op after the other. The scores are batch x heads x seq x seq: 268 MB
-in bf16 for the default sizes, written and read again by every op between the two products. `masked_fill`
-makes it worse: not in place, it copies all scores first (a device-to-device memcpy in the trace) and then
-fills the copy.
+softmax(q k^T / sqrt(d), masked) v, one op after the other. The scores are
+batch x heads x seq x seq: 268 MB in bf16 for the default sizes, written and
+read again by every op between the two products. `masked_fill` makes it worse:
+not in place, it copies all scores first (a device-to-device memcpy in the
+trace) and then fills the copy.
 
     python ladder/04_a_naive_attention.py --guess "gemm mul copy mask softmax gemm"
     python ladder/04_a_naive_attention.py --compile

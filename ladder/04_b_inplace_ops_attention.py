@@ -4,10 +4,11 @@
 # ///
 """Rung 4b: the same attention, one letter longer.
 
-`masked_fill_` instead of `masked_fill`. The underscore fills the scores where they are, and the copy of 268
-MB is gone from the trace, kernel for kernel the same otherwise. Nobody reads the unmasked scores again, so
-nothing is lost; under autograd, softmax keeps its own output and the masking needs only the mask, so this
-stays legal in training.
+`masked_fill_` instead of `masked_fill`. The underscore fills the scores where
+they are, and the copy of 268 MB is gone from the trace, kernel for kernel the
+same otherwise. Nobody reads the unmasked scores again, so nothing is lost;
+under autograd, softmax keeps its own output and the masking needs only the
+mask, so this stays legal in training.
 
     python ladder/04_b_inplace_ops_attention.py --guess "gemm mul mask softmax gemm"
 """

@@ -4,13 +4,15 @@
 # ///
 """Rung 4c: attention as one op, and the backend behind it.
 
-`scaled_dot_product_attention` is one call, but which kernels run depends on the backend. `math` is the
-formula again, step by step
-and in float32: 20 GPU ops. `efficient` and `flash` are one kernel each, which keeps a tile of scores on the
-chip and never writes them to memory. `cudnn` is one kernel too, with a memset before it.
+`scaled_dot_product_attention` is one call, but which kernels run depends on
+the backend. `math` is the formula again, step by step and in float32: 20 GPU
+ops. `efficient` and `flash` are one kernel each, which keeps a tile of scores
+on the chip and never writes them to memory. `cudnn` is one kernel too, with a
+memset before it.
 
-Which backend runs is otherwise chosen silently: a mask, a dtype or a head size that flash does not take, and
-math may be what you get. `sdpa_kernel` pins it and fails loudly instead.
+Which backend runs is otherwise chosen silently: a mask, a dtype or a head size
+that flash does not take, and math may be what you get. `sdpa_kernel` pins it
+and fails loudly instead.
 
     python ladder/04_c_sdpa_attention.py --backend math
     python ladder/04_c_sdpa_attention.py --backend flash --guess "attention"

@@ -4,13 +4,14 @@
 # ///
 """Rung 4d: an attention kernel from the kernels hub.
 
-Flash attention again, not the copy inside torch but one that is fetched ready compiled for this torch and
-this CUDA, at a pinned version. One kernel, as on rung 4c; what differs is who built it, and how soon you get
-a newer one. It wants the sequence before the heads, so there is nothing to transpose behind a projection.
+Flash attention again, not the copy inside torch but one that is fetched ready
+compiled for this torch and this CUDA, at a pinned version. One kernel, as on
+rung 4c; what differs is who built it, and how soon you get a newer one. It
+wants the sequence before the heads, so there is nothing to transpose behind a
+projection.
 
     python ladder/04_d_kernels_attention.py --guess "attention"
-    python ladder/04_d_kernels_attention.py --kernel FOLDER     a kernel folder on this machine instead of the
-    hub
+    python ladder/04_d_kernels_attention.py --kernel FOLDER     a kernel folder instead of the hub
 """
 
 import torch

@@ -4,9 +4,11 @@
 # ///
 """Rung 5: a whole small decoder, forward or training.
 
-The layers of the rungs before, stacked, with embeddings below and a head above. A forward is a few hundred kernels; a training
-step is three times that, plus the optimizer. How the optimizer walks over the parameters is worth a look of its own: one
-kernel for each of them and each operation (`for-loop`), one for many (`foreach`), or one that does the whole update (`fused`).
+The layers of the rungs before, stacked, with embeddings below and a head
+above. A forward is a few hundred kernels; a training step is three times that,
+plus the optimizer. How the optimizer walks over the parameters is worth a look
+of its own: one kernel for each of them and each operation (`for-loop`), one
+for many (`foreach`), or one that does the whole update (`fused`).
 
     python ladder/05_transformer.py
     python ladder/05_transformer.py --train --optimizer for-loop

@@ -4,11 +4,13 @@
 # ///
 """Rung 6: generation, one token at a time.
 
-Every token is a forward of its own, over a batch of one row: dozens of kernels that each run for two microseconds, launched
-one by one. The GPU waits for the CPU nearly all the time. A CUDA graph records the launches of one token once and replays them
-as one.
-For that, nothing may change between tokens but the contents of memory: the token, the position and the cache live at fixed
-addresses, and the position is a tensor on the GPU instead of a number in Python.
+Every token is a forward of its own, over a batch of one row: dozens of kernels
+that each run for two microseconds, launched one by one. The GPU waits for the
+CPU nearly all the time. A CUDA graph records the launches of one token once
+and replays them as one. For that, nothing may change between tokens but the
+contents of memory: the token, the position and the cache live at fixed
+addresses, and the position is a tensor on the GPU instead of a number in
+Python.
 
     python ladder/06_decode.py --tokens 8
     python ladder/06_decode.py --tokens 8 --graph

@@ -4,9 +4,11 @@
 # ///
 """Rung 7: a data pipeline that is too slow, on demand.
 
-Every sample costs `--work` milliseconds of CPU, as decoding an image would. Without workers the training loop does that work
-itself, between two steps, and the GPU waits for all of it; with enough workers it is done beside the training, and the loop
-waits for nothing. Pinned memory matters for the copy to the GPU: only from there can it run while the CPU goes on.
+Every sample costs `--work` milliseconds of CPU, as decoding an image would.
+Without workers the training loop does that work itself, between two steps, and
+the GPU waits for all of it; with enough workers it is done beside the
+training, and the loop waits for nothing. Pinned memory matters for the copy to
+the GPU: only from there can it run while the CPU goes on.
 
     python ladder/07_data_pipeline.py --work 2                          starving
     python ladder/07_data_pipeline.py --work 2 --workers 4              better, if there are as many cores

@@ -4,13 +4,15 @@
 # ///
 """Rung 8: several processes that train one model.
 
-Each process has its own part of the batch. With `ddp` each holds the whole model, and gradients are summed by all-reduce while
-the backward pass goes on; with `fsdp` each holds a slice of every parameter, gathered before use and reduced after. In the
-trace the
-collectives run on a stream of their own: what they cost is what does not hide behind compute.
+Each process has its own part of the batch. With `ddp` each holds the whole
+model, and gradients are summed by all-reduce while the backward pass goes on;
+with `fsdp` each holds a slice of every parameter, gathered before use and
+reduced after. In the trace the collectives run on a stream of their own: what
+they cost is what does not hide behind compute.
 
-`--straggle` makes the last rank late. The others do not compute more slowly, they wait, and their wait shows as a long
-collective: the rank with the shortest one is the slow one.
+`--straggle` makes the last rank late. The others do not compute more slowly,
+they wait, and their wait shows as a long collective: the rank with the
+shortest one is the slow one.
 
     torchrun --nproc-per-node 2 ladder/08_distributed.py
     torchrun --nproc-per-node 2 ladder/08_distributed.py --mode fsdp

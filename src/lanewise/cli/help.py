@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import functools
-import sys
-from collections.abc import Iterable
-from importlib import resources
+from collections.abc import Iterable, Mapping
 
 import click
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from lanewise.translations import translated_area
 
 __all__ = ["help_texts", "in_language"]
 
@@ -25,11 +19,9 @@ def in_language(command: click.Command, lang: str) -> click.Command:
     return command
 
 
-@functools.cache
-def help_texts() -> dict[str, dict[str, str]]:
+def help_texts() -> Mapping[str, Mapping[str, str]]:
     """The Japanese texts: ``headings``, ``texts`` and ``commands`` by command, ``options`` by their English text."""
-    path = resources.files("lanewise.translations") / "ja" / "help.toml"
-    return tomllib.loads(path.read_text("utf-8"))
+    return translated_area("ja", "help")
 
 
 class _Formatter(click.HelpFormatter):

@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,12 +25,18 @@ from lanewise.recording import Recorder, Recording, record
 from lanewise.recording.accelerator import torch_module
 from lanewise.recording.plan import FLAGS
 from lanewise.recording.texts import Notice, notice_text
-from lanewise.translations import LANGUAGES, default_language
+from lanewise.translations import LANGUAGES, default_language, translated_area
 
 __all__ = ["Lesson"]
 
 _DTYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def _language() -> str:
+    """The language of the flags, which are not read yet."""
+    given = next((b for a, b in pairwise(sys.argv) if a == "--lang"), None)
+    return given if given in LANGUAGES else default_language()
 
 
 class Lesson:
@@ -58,6 +65,16 @@ class Lesson:
             add(f"--{flag}", action="store_true", help=f"also record {FLAGS[flag].split(';')[0]}")
         self.args = argparse.Namespace()
 
+    def _translate(self, lang: str) -> None:
+        """Put the help into another language."""
+        if lang == "en":
+            return
+        texts = translated_area(lang, "ladder")
+        self.parser.description = texts["lessons"].get(self.rung, self.parser.description)
+        for action in self.parser._actions:
+            meaning, gap, default = (action.help or "").partition(" (")
+            action.help = f"{texts['flags'].get(meaning, meaning)}{gap}{default}"
+
     # Flags.
 
     def size(self, flag: str, default: int, meaning: str, cpu: int | None = None) -> None:
@@ -80,6 +97,7 @@ class Lesson:
 
     def parse(self) -> argparse.Namespace:
         """The flags that were given; `device` and `dtype` become torch's."""
+        self._translate(_language())
         self.args = self.parser.parse_args()
         try:
             self.args.guess = None if self.args.guess is None else guessed_words(self.args.guess, "--guess")

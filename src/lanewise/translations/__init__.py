@@ -20,7 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["LANGUAGES", "Catalog", "Message", "default_language", "slots_of"]
+__all__ = ["LANGUAGES", "Catalog", "Message", "default_language", "slots_of", "translated_area"]
 
 LANGUAGES = ("en", "ja")
 
@@ -87,6 +87,11 @@ class Catalog:
 def _area(lang: str, area: str) -> dict[str, Any]:
     path = resources.files(__name__) / lang / f"{area}.toml"
     return tomllib.loads(path.read_text("utf-8"))
+
+
+def translated_area(lang: str, area: str) -> Mapping[str, Any]:
+    """A whole area in another language, for texts whose English stands elsewhere than in a catalog."""
+    return _area(lang, area)
 
 
 def slots_of(template: str) -> frozenset[str]:
