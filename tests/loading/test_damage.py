@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from builder import load_bytes
+from builder import Text, TraceBuilder, load_bytes
 from lanewise.loading import source as source_module
 from lanewise.model.trace import Trace
 
@@ -299,3 +299,11 @@ def test_notes_are_worded_in_both_languages() -> None:
     japanese = {n.id: n.text("ja") for n in trace.notes}
     assert japanese["repaired"] != texts["repaired"]
     assert "引用符" in japanese["repaired"]
+
+
+@pytest.mark.parametrize("name", ["C:\\new\\table.py(3): run", 'a "quote" \\ and a\ttab', "\\", "\\\\", "\\u0041", "\u00e9\\"])
+def test_sound_escapes_stay_where_something_else_is_mended(name: str) -> None:
+    t = TraceBuilder(gpus=0)
+    t.op(name, 0, 5, size=Text("nan"))
+    trace = t.load()
+    assert ([trace.name_of(i) for i in range(len(trace))], trace.repaired_events, trace.skipped_events) == ([name], 1, 0)

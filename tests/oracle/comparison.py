@@ -80,12 +80,12 @@ def differences(want: Figures, text: str) -> list[str]:
         _rows(f"gpu[{number}].streams", row.pop("streams"), devices.get(number, {}).get("streams", {}), out)
     _rows("gpu", want["gpu"], devices, out)
     _row("step", want["step"], got["step"], out)
-    sums = {row["index"]: row["gpu_us"] for row in (got["roofline"] or {}).get("steps", [])}
-    for row in want["steps"]:
-        if not sums:  # no GPU work, no roofline
-            row.pop("sum_ns")
-    for row in got["steps"]:
-        row["sum_us"] = sums.get(row["index"])
+    sums = [row["gpu_us"] for row in (got["roofline"] or {}).get("steps", [])]
+    if sums:
+        for row, total in zip(got["steps"], sums, strict=True):
+            row["sum_us"] = total
+    else:  # no GPU work, no roofline
+        want["steps"] = [{k: v for k, v in row.items() if k != "sum_ns"} for row in want["steps"]]
     _rows("steps", dict(enumerate(want["steps"])), dict(enumerate(got["steps"])), out)
     _rows("ops", want["ops"], {(row["name"], row["cat"]): row for row in got["ops"]}, out)
     _kernels(want["kernels"], got["kernels"], out)

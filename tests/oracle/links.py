@@ -112,7 +112,8 @@ def stream(event: Event) -> int | None:
 
 def _inner(event: Event) -> tuple[int, int, int, int, int]:
     """Larger for what is further inside: a later start, an earlier end; in equal times the op opened later."""
-    return event.start, -event.end, OUTSIDE_FIRST.index(event.cat), external(event) or 0, event.place
+    number = (external(event) or 0) if event.cat in OPS else 0  # on a call it is the number of an op
+    return event.start, -event.end, OUTSIDE_FIRST.index(event.cat), number, event.place
 
 
 def inside(event: Event, other: Event) -> bool:

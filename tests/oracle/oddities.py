@@ -115,7 +115,7 @@ def _odd_name(maker: Making) -> None:
     event = _any(maker)
     if event:
         event["name"] = maker.rng.choice(
-            ("", "  padded ", "カーネル", 'with "quotes" \\ and\ttabs', "ProfilerStep#x", "x" * 300)
+            ("", "  padded ", "カーネル", 'with "quotes" \\ and\ttabs', "ProfilerStep#x", "C:\\new\\tab.py(3): f", "x" * 300)
         )
 
 

@@ -49,6 +49,7 @@ def spoiled(data: bytes, rng: random.Random) -> bytes:
         (b"sgemm", b"sg\nemm"),
         (b"Memset", b"Mem\x00set"),
         (b', "bytes": 4}', b', "bytes": nan}'),
+        (b'"cbid": 211', b'"cbid": -inf'),
     )
     for sound, bad in damage:
         if rng.random() < 0.5:

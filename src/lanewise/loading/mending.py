@@ -25,7 +25,8 @@ _PARTS = re.compile(
 _STRING_WITH_BACKSLASH = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)+"', re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z|true\Z|false\Z|null\Z")
-_BAD_ESCAPE = re.compile(rb'\\(?!["\\/bfnrt]|u[0-9a-fA-F]{4})')
+# A backslash; group 1 with what it escapes, if it does.
+_BACKSLASH = re.compile(rb'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
 # Any escape; group 1 is half of a surrogate pair without the other half.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\(u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
@@ -101,10 +102,11 @@ class _Pass:
 
 def _with_backslashes(string: bytes) -> bytes:
     """Backslashes that were meant as themselves: all of a string's, where one of them is no escape and none is doubled."""
-    if _DRIVE.search(string) or (_BAD_ESCAPE.search(string) and b"\\\\" not in string):
+    bare = any(not escape for escape in _BACKSLASH.findall(string))
+    if _DRIVE.search(string) or (bare and b"\\\\" not in string):
         inside = _ANY_ESCAPE.sub(lambda m: m.group() if m.group(1) in b'"\\' else b"\\" + m.group(), string[1:-1])
         return b'"' + inside + string[-1:]
-    return _BAD_ESCAPE.sub(rb"\\\\", string)
+    return _BACKSLASH.sub(lambda m: m.group(1) or b"\\\\", string) if bare else string
 
 
 def mended_backslashes(text: bytes) -> tuple[bytes, list[tuple[int, int]]]:
