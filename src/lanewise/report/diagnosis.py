@@ -44,7 +44,7 @@ class BoundNumbers(Struct, frozen=True):
 
 
 class WhereRow(Struct, frozen=True):
-    """A part of a usual step's time on the busiest device, by cause; the parts sum to the step.
+    """A part of a step's time on the busiest device, by cause; the parts sum to `step.time_us`.
 
     Attributes:
         cause: what the time went to.
@@ -81,7 +81,7 @@ class Finding(Struct, frozen=True):
         title: what is wrong, in a line.
         text: why, with its numbers.
         fix: what to change.
-        cost_us_per_step: what it costs a step now, in GPU, CPU or idle time.
+        cost_us_per_step: what it costs a step now, in GPU, CPU or idle time; at least the saving.
         saving_us_per_step: what a step would lose without it, as replayed.
         share_ratio: saving over the time of a step.
         confidence: ``high`` (the trace shows it), ``medium`` or ``low``.
