@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from builder import TraceBuilder
 from diffing import COMPILED, EAGER, built
 from lanewise import cli
 
@@ -64,3 +65,17 @@ def test_steps_are_a_window(
 
 def test_one_trace_is_wrong_usage(monkeypatch: pytest.MonkeyPatch, traces: tuple[str, str]) -> None:
     assert run(monkeypatch, traces[0]) == 2
+
+
+def test_a_trace_of_the_cpu_alone_has_no_kernels_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
+) -> None:
+    t = TraceBuilder()
+    for i in range(4):
+        t.step(i + 1, 1000 * i, 900)
+        t.op("aten::linear", 1000 * i + 10, 500)
+    cpu = t.write(tmp_path / "cpu.json")
+    assert run(monkeypatch, traces[0], str(cpu)) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "cpu ran on the CPU: GPU times, GPU counts and step times are not compared." in out
+    assert "withheld" in out

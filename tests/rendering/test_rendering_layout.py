@@ -60,10 +60,12 @@ def test_japanese_breaks_anywhere_but_before_closing_marks() -> None:
 
 @pytest.mark.parametrize("width", range(12, 60))
 def test_brackets_stay_with_what_they_hold(width: int) -> None:
-    text = "入力をコピー（aten::mul_ ならしない）。前の op が作った backward ノード(番号で対応)の時間（39.8 ms、28 %）。"
+    text = (
+        "入力をコピー（aten::mul_ ならしない）。前の op が作った backward ノード(番号で対応)の時間（39.8 ms、28 %）: launch。"
+    )
     for line in wrapped(text, width):
         assert line[-1] not in "（("
-        assert line[0] not in "）)。、"
+        assert line[0] not in "）)。、:"
 
 
 def test_a_table_shares_its_room() -> None:

@@ -96,6 +96,9 @@ def _steps(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -
             yield Condition("few-steps", TEXTS("cond-steps", lang, name=name, count=n, least=LEAST_STEPS), spoils)
         if side.ctx.coverage.gpu_timing == "partial":
             yield Condition("partial", TEXTS("cond-partial", lang, name=name), ["gpu", "counts"])
+    for side, other, name in ((base, new, names[0]), (new, base, names[1])):
+        if _gpu(side) is None and not side.ctx.coverage.launches and _gpu(other) is not None:
+            yield Condition("cpu-only", TEXTS("cond-cpu-only", lang, name=name), ["gpu", "counts", "time"])
     a, b = len(base.ctx.steps), len(new.ctx.steps)
     if a != b:
         yield Condition("step-count", TEXTS("cond-count", lang, a=a, b=b))

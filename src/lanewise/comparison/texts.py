@@ -78,7 +78,7 @@ TEXTS = Catalog(
         "cond-rank": "other rank: {a} and {b}.",
         "cond-flags": "{things} recorded only in {name}: this slows the CPU under the profiler, so CPU times are not compared.",
         "cond-real": "Only {name} has the step's time outside the profiler: times under the profiler are compared.",
-        "cond-steps": "{name} has steps: {count}. Below {least}, a single odd one decides: its times are not compared.",
+        "cond-steps": "Steps in {name}: {count}. Below {least}, a single odd one decides: its times are not compared.",
         "cond-no-steps": "No step marks in {name}: the whole trace counts as one step.",
         "cond-count": "other number of steps: {a} and {b}.",
         "cond-dtype": "Products in other types: {a} and {b}.",
@@ -89,6 +89,7 @@ TEXTS = Catalog(
         "cond-grids-little": "{share} of the GPU time is in kernels of one name on other grids in {new}: other shapes.",
         "cond-warm": "{name} compiles or warms up during its steps; the other does not.",
         "cond-partial": "The GPU's work is not fully recorded in {name}: GPU times and counts are not compared.",
+        "cond-cpu-only": "{name} ran on the CPU: GPU times, GPU counts and step times are not compared.",
         "cond-versions": "other {software}: {a} and {b}.",
         "cond-clocks": "other SM clock: {a} MHz and {b} MHz.",
         "cond-pace": "The same calls take the CPU {ratio} times as long in {name}: the machine or the profiler, not the "

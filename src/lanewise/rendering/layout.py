@@ -37,7 +37,7 @@ _OPENING = r"（「『【〔〈《(\["
 # A number and its unit stay together.
 _NUMBER = rf"[{_OPENING}~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/s|[GT]FLOP/s)(?![A-Za-z])"
 _WORD = rf"[^\s{_WIDE}]+[{_CLOSING}]*"
-_PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING}]*|{_WORD}|\s+")
+_PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING},.;:]*|{_WORD}|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
