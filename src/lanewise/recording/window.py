@@ -174,13 +174,12 @@ def _read_back(path: Path, window: Window, plan: Plan, recording: Recording) -> 
             },
         )
     )
-    if health.gpu_ops == 0 and (health.launches or window.allocations):
-        cause = cause_of(facts_here())
-        if health.launches:
-            note(Notice("gpu-missing", {"path": str(path), "launches": health.launches, "cause": cause}))
-        else:
-            slots = {"path": str(path), "allocations": window.allocations, "cause": cause}
-            note(Notice("gpu-missing-memory", slots))
+    if health.gpu_missing:
+        slots = {"path": str(path), "launches": health.launches, "cause": cause_of(facts_here())}
+        note(Notice("gpu-missing", slots))
+    elif health.gpu_ops == 0 and window.allocations:
+        slots = {"path": str(path), "allocations": window.allocations, "cause": cause_of(facts_here())}
+        note(Notice("gpu-missing-memory", slots))
     if plan.limit_bytes and health.json_bytes > plan.limit_bytes:
         slots = {"path": str(path), "json_bytes": health.json_bytes, "limit_bytes": plan.limit_bytes}
         note(Notice("over-limit", slots))
