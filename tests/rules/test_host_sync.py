@@ -110,6 +110,24 @@ def test_gathering_by_found_indices_goes_on_with_a_mask() -> None:
     assert f is None or (f.share_ratio or 0) < 0.05
 
 
+@pytest.mark.parametrize(("name", "advice"), [("aten::linalg_inv", "inv_ex"), ("torchvision::nms", "set_sync_debug_mode")])
+def test_ops_that_wait_on_their_way_keep_their_work(name: str, advice: str) -> None:
+    def step(p: Program) -> None:
+        p.ops(5)
+        begin = p.now
+        p.idle(5)
+        p.queue(100, at=p.now)
+        p.read("aten::item", "float", (1,))
+        p.idle(200)
+        p.t.op(name, begin, p.now - begin)
+        p.ops(5)
+
+    f = found(step)
+    # Of the op's 340 us only the wait for its kernel goes, not its own 200 us.
+    assert (f.saving_us_per_step or 0) < 130
+    assert advice in f.fix
+
+
 def test_a_grad_scaler_has_its_own_advice() -> None:
     def step(p: Program) -> None:
         p.ops(5, dims=[(64, 64)])

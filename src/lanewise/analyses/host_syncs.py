@@ -35,7 +35,12 @@ Array = npt.NDArray[Any]
 SYNC_KINDS = ("scalar", "shape", "round_trip", "to_cpu", "explicit", "other")
 _SCALAR = re.compile(r"^aten::(_local_scalar_dense|item)$")
 _SHAPE = re.compile(
-    r"^aten::(nonzero\w*|argwhere|masked_select|_?unique\w*|unique_consecutive|bincount|histc|repeat_interleave)$|^torchvision::nms$"
+    r"^aten::(nonzero\w*|argwhere|masked_select|_?unique\w*|unique_consecutive|bincount|histc|repeat_interleave)$"
+)
+# Ops that wait on their way for a value of their own (whether a matrix is singular, which boxes are left), and whose work does
+# not go away without the wait.
+_WORKING = re.compile(
+    r"^aten::(_?linalg_\w+|inverse|cholesky\w*|lu_\w+|logdet|slogdet|det|pinverse|multinomial)$|^torchvision::\w+$"
 )
 # What comes back is of the same order of size as what went. Small copies are often sizes, flags and tokens, whose way through
 # Python is another matter than a tensor that is worked on there: of those exactly as much must come back, more than a number.
@@ -164,6 +169,9 @@ def _kinds(trace: Trace, called: CalledOps, waits: Array, site: Array, call: Arr
     for name, pattern in (("scalar", _SCALAR), ("shape", _SHAPE)):
         around = _inside(tree.parent, place[waits], trace.names_where(lambda s, p=pattern: p.search(s) is not None)[names])  # type: ignore[misc]
         kind[np.unique(site[around])] = SYNC_KINDS.index(name)
+    if len(called):
+        working = trace.names_where(lambda s: _WORKING.search(s) is not None)
+        kind[(call >= 0) & working[trace.name[called.event[np.maximum(call, 0)]]]] = SYNC_KINDS.index("other")
     kind[call < 0] = SYNC_KINDS.index("explicit")
     return kind
 

@@ -11,6 +11,7 @@ __all__ = ["RULE_MODULES", "rules"]
 # Module names; ids are the same with dashes.
 RULE_MODULES: tuple[str, ...] = (
     "allocator",
+    "anomaly_detection",
     "autograd_in_inference",
     "cold_start",
     "collective_wait",

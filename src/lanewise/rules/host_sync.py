@@ -46,7 +46,7 @@ def _check(ctx: Context) -> Outcome:
             ctx.per_step(float(waited.sum()) + found.spent_ns),
             _evidence(syncs, order),
             variant=variant,
-            fix_variant="scaler" if variant == "scalar" and _of_scaler(ctx, syncs, sites, cost) else "",
+            fix_variant=_fix(ctx, syncs, sites, cost, variant),
             confidence="medium" if variant in ("check", "shape", "worked", "other") else "high",
             low=found.least,
             where=ctx.where(int(syncs.event[order[0]])),
@@ -54,6 +54,14 @@ def _check(ctx: Context) -> Outcome:
             symptoms=("python-overhead",) if variant == "worked" else (),
         )
     ]
+
+
+def _fix(ctx: Context, syncs: HostSyncs, sites: Array, cost: Array, variant: str) -> str:
+    if variant == "scalar" and _of_scaler(ctx, syncs, sites, cost):
+        return "scaler"
+    algebra = ctx.trace.names_where(lambda s: s.startswith(("aten::linalg_", "aten::_linalg_")))
+    mine = algebra[ctx.trace.name[syncs.event[sites]]]
+    return "algebra" if variant == "other" and 2 * float(cost[mine].sum()) > float(cost.sum()) else ""
 
 
 def _of_scaler(ctx: Context, syncs: HostSyncs, sites: Array, cost: Array) -> bool:
@@ -133,6 +141,8 @@ RULE = Rule(
         "which computes the test and both sides every time and may cost what the wait did.",
         "fix_scaler": "`GradScaler.step` reads whether gradients are infinite. A fused optimizer (`fused=True`) tests it on the GPU and "
         "needs no read; bf16 needs no scaler at all.",
+        "fix_algebra": "Functions of torch.linalg read whether they failed. Their `_ex` forms leave that on the GPU: torch.linalg.inv_ex(a).inverse, "
+        "cholesky_ex, solve_ex; and all of them take a batch of matrices in one call.",
         "fix_shape": "Use masks instead of indices: `x = torch.where(mask, f(x), x)` for `x[mask] = f(x[mask])`, `(x * mask).sum()` "
         "for `x[mask].sum()`; `torch.nonzero_static(x, size=n)` where indices are needed.",
         "fix_round_trip": "Run that op on the GPU: `torch` has most of numpy's and scipy's functions on `device='cuda'`. Otherwise "

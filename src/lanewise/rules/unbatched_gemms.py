@@ -17,6 +17,7 @@ from .context import Context
 from .limits import product_ns, stream_ns
 from .pointwise_chains import result_of
 from .sequence import Product, Sequence
+from .step_python import ENGINE_NS
 
 __all__ = ["RULE"]
 
@@ -213,6 +214,7 @@ def _change(ctx: Context, seq: Sequence, loops: list[_Loop], back: Array) -> tup
     begins: list[int] = []
     ends: list[int] = []
     now = then = 0.0
+    nodes, stretch, until = _nodes(ctx, seq, loops)
     for number, loop in enumerate(loops):
         places = np.flatnonzero(np.isin(seq.call, loop.calls))
         for group in (places, np.flatnonzero(back == number)):
@@ -227,12 +229,26 @@ def _change(ctx: Context, seq: Sequence, loops: list[_Loop], back: Array) -> tup
         event = ctx.called.event[loop.calls]
         begins.append(int(ctx.trace.end[event[loop.period - 1]]))
         ends.append(int(ctx.trace.end[event[-1]]))
-        nodes = np.unique(seq.node[back == number])
-        rest = nodes[max(len(nodes) // loop.passes, 1) :]
+        rest = nodes[stretch == number]
+        rest = rest[max(len(rest) // loop.passes, 1) :]
         begins += ctx.trace.ts[rest].tolist()
-        ends += ctx.trace.end[rest].tolist()
+        ends += until[stretch == number][-len(rest) :].tolist() if len(rest) else []
     cpu = union(np.array(begins, dtype=np.int64), np.array(ends, dtype=np.int64))
     return Change(gpu=after, cpu=cpu), now, then
+
+
+def _nodes(ctx: Context, seq: Sequence, loops: list[_Loop]) -> tuple[Array, Array, Array]:
+    """(autograd's nodes of the loops in order, loop of each, when the engine has handed out the next one, soon after)."""
+    event = ctx.called.event
+    nodes, stretch = seq.backward_nodes(
+        np.array([event[loop.calls[0]] for loop in loops]), np.array([event[loop.calls[-1]] for loop in loops])
+    )
+    order = np.argsort(ctx.trace.ts[nodes], kind="stable")
+    nodes, stretch = nodes[order], stretch[order]
+    end = ctx.trace.end[nodes]
+    following = np.r_[ctx.trace.ts[nodes[1:]], end[-1:]] if len(nodes) else end
+    until = np.where((following >= end) & (following - end <= ENGINE_NS), following, end)
+    return nodes, stretch, until
 
 
 def _batched_ns(ctx: Context, seq: Sequence, places: Array) -> float:
