@@ -52,6 +52,20 @@ def test_results_that_a_loop_collects_need_no_call() -> None:
     assert found.saving_us_per_step == pytest.approx(15 * 10, rel=0.05)
 
 
+def test_sizes_of_long_lists_are_not_recorded() -> None:
+    unknown = cat(CACHE, TOKEN)
+    unknown.inputs["Input Dims"] = [[], []]
+    assert outcome(trace([unknown] * 4), "growing-cat") == "clear"
+
+
+def test_a_call_of_several_kernels_is_one_call() -> None:
+    twice = cat(CACHE, TOKEN)
+    twice.kernels = [(COPY, 200), (COPY, 200)]
+    found = finding(trace([twice, twice]), "growing-cat")
+    assert found is not None
+    assert "2 times a step" in found.title
+
+
 def test_two_copies_are_no_chain_to_fuse() -> None:
     assert (
         outcome(trace([cat(CACHE, TOKEN), cat(CACHE, TOKEN), Call(("aten::mm",), [(TENSOR, 5)])]), "unfused-pointwise")

@@ -91,7 +91,7 @@ RULE = Rule(
         "doc_why": "Anomaly detection is for finding the op that makes a NaN. It takes the Python stack at each op of the forward pass, "
         "100 µs and more with a deep stack, and reads a value for each gradient of the backward pass, so that the CPU cannot run ahead.",
         "doc_fix": "with torch.autograd.detect_anomaly():   # around the step that fails, while looking for it\n    loss.backward()",
-        "doc_fine": "While a NaN is looked for.",
+        "doc_fine": "While a NaN is looked for, in the steps in which it occurs.",
         "doc_measured": "GPU and CPU time of the tests and their waits, and in the forward pass the time between the start of an op that "
         "autograd records and what it calls, beyond 10 µs.",
     },

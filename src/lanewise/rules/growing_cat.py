@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
+from lanewise.work.inputs import UnknownInput
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, percent
 from .context import Context
@@ -29,7 +30,9 @@ def _check(ctx: Context) -> Outcome:
     seq = ctx.sequence
     added = np.array([_added_part(op) for op in seq.ops])
     places = np.flatnonzero((added[seq.op_of] > 0) & ~seq.backward & ~seq.compiled) if len(seq) else np.empty(0, dtype=np.int64)
-    if ctx.per_step(len(places)) < _LEAST_CALLS:
+    # A call may launch several kernels.
+    times = len(np.unique(seq.owner[places]))
+    if ctx.per_step(times) < _LEAST_CALLS:
         return Clear()
     part = added[seq.op_of[places]]
     ns = seq.ns[places]
@@ -41,7 +44,7 @@ def _check(ctx: Context) -> Outcome:
     return [
         Draft(
             {
-                "times": count(ctx.per_step(len(places))),
+                "times": count(ctx.per_step(times)),
                 "gpu": duration(ctx.per_step(now)),
                 "kept": _text(max(joined, key=_numel)),
                 "added": _text(min(joined, key=_numel)),
@@ -64,7 +67,10 @@ def _members(op: Op) -> list[tuple[int, ...]]:
     """Shapes of the tensors that a `cat` joins; empty for other ops."""
     if op.name != "cat" or op.inputs is None or not op.inputs.is_list(0):
         return []
-    return [tuple(shape) for shape, _ in op.inputs.members(0) if _numel(tuple(shape))]
+    try:
+        return [tuple(shape) for shape, _ in op.inputs.members(0) if _numel(tuple(shape))]
+    except UnknownInput:  # Kineto leaves out the sizes of long lists
+        return []
 
 
 def _added_part(op: Op) -> float:
@@ -83,13 +89,16 @@ def _joined_again(seq: Sequence, places: Array) -> Array:
     for k in np.unique(seq.op_of[places]).tolist():
         members = sorted(_members(seq.ops[k]), key=_numel)
         ends[k] = (members[0], members[-1])
-    pairs = np.c_[seq.op_of[places[:-1]], seq.op_of[places[1:]]]
+    call = np.cumsum(np.r_[True, np.diff(seq.owner[places]) != 0]) - 1  # the kernels of a call follow one another
+    once = places[np.r_[True, np.diff(call) != 0]]
+    pairs = np.c_[seq.op_of[once[:-1]], seq.op_of[once[1:]]]
     distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
     fits = np.array([_grows_into(*ends[int(a)], ends[int(b)][1]) for a, b in distinct], dtype=np.bool_)
-    out = np.zeros(len(places), dtype=np.bool_)
-    out[:-1] = fits[inverse.reshape(-1)] if len(fits) else False
-    out[:-1] &= seq.step[places[:-1]] == seq.step[places[1:]]
-    return out
+    again = np.zeros(len(once), dtype=np.bool_)
+    again[:-1] = fits[inverse.reshape(-1)] if len(fits) else False
+    again[:-1] &= seq.step[once[:-1]] == seq.step[once[1:]]
+    result: Array = again[call]
+    return result
 
 
 def _grows_into(small: tuple[int, ...], large: tuple[int, ...], following: tuple[int, ...]) -> bool:
