@@ -22,7 +22,7 @@ def microseconds(ns: int | Fraction | None) -> Decimal | None:
 
 def _same(want: Any, got: Any) -> bool:
     if isinstance(want, Fraction):
-        return got is not None and abs(Fraction(got) * 1000 - want) <= Fraction(1, 2)
+        return got is not None and abs(Fraction(got) * 1000 - want) <= max(Fraction(1, 2), abs(want) / 2**52)
     return bool(want == got) and (want is None) == (got is None)
 
 
