@@ -189,7 +189,7 @@ def test_advice_names_the_waits() -> None:
 
     f = finding(program(step), "launch-bound")
     assert f is not None
-    assert "1 waits per step" in f.fix
+    assert "1 wait per step" in f.fix
 
 
 def test_compiled_model_is_told_about_graphs() -> None:

@@ -33,8 +33,8 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-# Kernels of products (GEMM, convolution, attention): mostly below 2 %; 8.1 % was seen of a GEMM and 9.3 % of a convolution right
-# after the start, where the clock decides, and 3.1 % of one that keeps the card at its power limit.
+# Kernels of products (GEMM, convolution, attention): mostly below 2 %; 8.1 % was seen of a GEMM and 9.3 % of a convolution
+# right after the start, where the clock decides, and 3.1 % of one that keeps the card at its power limit.
 PRODUCT_RUN = 0.11
 # All other kernels: up to 10.7 %, since what the L2 cache still holds depends on how the launches happen to follow one another.
 MEMORY_RUN = 0.12

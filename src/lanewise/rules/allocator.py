@@ -87,7 +87,7 @@ RULE = Rule(
         "name": "Memory taken from the driver in every step",
         "title": "{frees} frees and {mallocs} allocations at the driver per step: {spent}",
         "title_growth": "{mallocs} allocations at the driver per step: {spent}",
-        "title_retry": "GPU memory is full: {frees} frees and {mallocs} allocations per step",
+        "title_retry": "GPU memory is full: {frees:free} and {mallocs:allocation} per step",
         "title_pinned": "Pinned memory is allocated in every step: {spent}",
         "text": "The cache is emptied in every step, and filled again: {name} and the like take {spent} per step ({share} of it). A free "
         "waits for the GPU.",

@@ -48,7 +48,23 @@ class Quantity:
 
     def text(self, lang: str) -> str:
         """The number as a reader of `lang` writes it."""
-        return self.word(self.value, lang)
+        return _Number(self.word(self.value, lang), self.value)
+
+
+class _Number(str):
+    """A number in words, which a text may have with what it counts: ``{waits:wait}`` is ``1 wait`` or ``71 waits``."""
+
+    def __new__(cls, text: str, value: float | int | None) -> _Number:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+    value: float | int | None
+
+    def __format__(self, spec: str) -> str:
+        if not spec.isalpha() or len(spec) < 2:
+            return super().__format__(spec)
+        return f"{self} {spec}{'' if self.value == 1 else 's'}"
 
 
 def duration(ns: float | None) -> Quantity:

@@ -108,7 +108,7 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Double precision",
-        "title": "{kernels} kernels a step compute in fp64: {gpu}",
+        "title": "fp64 arithmetic in {kernels:kernel} a step: {gpu}",
         "text": "{share} of the GPU time ({ops}); the first is {first}. In fp32 they would move half the bytes and take about {after}.",
         "fix": "Find where fp64 comes in and cast there: numpy arrays are float64, so torch.from_numpy(a).float() or np.float32; "
         "no .double(), no torch.set_default_dtype(torch.float64).",

@@ -130,7 +130,7 @@ RULE = Rule(
         "must keep their shapes.",
         "fix_training": '`torch.compile(model, mode="reduce-overhead")`; or capture the whole step with `torch.cuda.graph` (static '
         "inputs, `capturable=True` in the optimizer); or a larger batch.",
-        "fix_waits": "A CUDA graph cannot hold the {waits} waits per step: first keep those values on the GPU, then "
+        "fix_waits": "A CUDA graph cannot hold the {waits:wait} per step: first keep what is read on the GPU, then "
         '`torch.compile(model, mode="reduce-overhead")` or `torch.cuda.graph`.',
         "doc_finds": "Steps in which the GPU waits for launches: the CPU needs longer to launch the kernels than the GPU to run them, and "
         "no single cause explains it.",
