@@ -63,7 +63,7 @@ def diagnose(context: Context, lang: str = "en") -> Diagnosis:
         for rule_id in p.folded:
             if not any(k.rule.id == rule_id for k in kept):
                 checks[rule_id] = Check(rule_id, "clear", REASONS("folded", lang, by=p.rule.id))
-    kept.sort(key=lambda p: (p.draft.good, -(p.saving_ns or 0.0), p.rule.precedence, p.rule.id))
+    kept.sort(key=lambda p: (p.draft.good, -_worth(p), p.rule.precedence, p.rule.id))
     return Diagnosis([_finding(context, p, step_ns, lang) for p in kept], [checks[i] for i in sorted(checks)])
 
 
@@ -218,10 +218,15 @@ def _folded(priced: list[_Priced]) -> list[_Priced]:
     for p in priced:
         for i, other in enumerate(priced):
             explains = other.rule.id in p.draft.symptoms and other is not p and i not in gone
-            if explains and (other.saving_ns or 0.0) <= 1.2 * (p.saving_ns or 0.0):
+            if explains and _worth(other) <= 1.2 * _worth(p):
                 gone.add(i)
                 p.folded.append(other.rule.id)
     return [p for i, p in enumerate(priced) if i not in gone]
+
+
+def _worth(p: _Priced) -> float:
+    """What a finding would save; where that is not known, as without steps, what it costs."""
+    return float((p.draft.cost_ns if p.saving_ns is None else p.saving_ns) or 0.0)
 
 
 def _worth_it(p: _Priced, step_ns: float | None) -> bool:

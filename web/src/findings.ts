@@ -17,6 +17,7 @@ export function findings(state: State, view: TimelineView, toTimeline: () => voi
   const bad = all.filter((f) => !f.good);
   const section = h("section", { id: "findings", tabindex: "-1" }, h("h2", {}, t("findings")));
   if (!bad.length) section.append(h("p", { class: "soft" }, t("findings-none")));
+  else if (!state.report.step.count) section.append(h("p", { class: "soft" }, t("whole-trace")));
   all.forEach((f, i) => section.append(card(state, f, i, show)));
   const checks = state.report.checks;
   section.append(h("details", { class: "checks" }, h("summary", {}, t("checks")), h("table", {}, h("tbody", {}, ...checks.map((c) =>

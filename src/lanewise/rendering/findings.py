@@ -36,6 +36,8 @@ def finding_lines(page: Page, report: Report) -> None:
     page.heading(TEXTS("findings", page.lang), units.count(len(problems), page.lang) if problems else "")
     if not problems:
         page.paragraph(nothing_found(report), indent=2)
+    elif not report.step.count:
+        page.paragraph(TEXTS("whole-trace", page.lang), indent=2, style="dim")
     for number, finding in enumerate(problems, 1):
         _finding(page, report, finding, f"{number}.", "bold red" if number == 1 else "bold yellow")
     if good:

@@ -26,6 +26,7 @@ from lanewise.timeline import Timeline
 from lanewise.timeline.colours import CLASSES
 from lanewise.translations import LANGUAGES
 
+from .findings import nothing_found
 from .html_texts import TEXTS
 from .texts import TEXTS as CAUSES
 
@@ -90,7 +91,7 @@ def page_data(reports: Mapping[str, Report], picture: Timeline, lang: str) -> di
         "timeline": picture,
         "kernels": kernel_words(names, list(documents)),
         "rules": {code: {r.id: _sections(rule_page(r, code)) for r in rules() if r.id in found} for code in documents},
-        "texts": {code: words(code) for code in documents},
+        "texts": {code: {**words(code), "findings-none": nothing_found(reports[code])} for code in documents},
         "classes": CLASSES,
     }
 
@@ -120,7 +121,7 @@ def words(lang: str) -> dict[str, str]:
     """The words of the page."""
     words = dict(TEXTS.english if lang == "en" else TEXTS.translated(lang))
     causes = CAUSES.english if lang == "en" else CAUSES.translated(lang)
-    kept = {key: text for key, text in causes.items() if key.startswith(("cause-", "has-"))}
+    kept = {key: text for key, text in causes.items() if key.startswith(("cause-", "has-")) or key == "whole-trace"}
     return {**kept, **words}
 
 

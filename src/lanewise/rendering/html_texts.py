@@ -62,7 +62,6 @@ TEXTS = Catalog(
         "notes": "Notes",
         # findings
         "findings": "Findings",
-        "findings-none": "Nothing found that is worth fixing.",
         "good": "Good news",
         "saves": "saves",
         "a-step": "a step",

@@ -96,6 +96,8 @@ def _findings(report: Report, verbose: bool) -> list[str]:
     out = [_heading("findings", lang)]
     if not problems:
         out.append(nothing_found(report))
+    elif not report.step.count:
+        out.append(TEXTS("whole-trace", lang))
     out += [_finding(report, f, f"{i}. ", verbose) for i, f in enumerate(problems, 1)]
     if good:
         out += [_heading("good-news", lang), *(_finding(report, f, "", verbose) for f in good)]

@@ -132,6 +132,7 @@ TEXTS = Catalog(
         # findings
         "saves": "saves {saving} a step ({share})",
         "saves-time": "saves {saving} a step",
+        "whole-trace": "Without step marks, “a step” below is the whole trace.",
         "costs": "costs {cost} a step",
         "costs-little": "saves next to nothing",
         "range": "saving between {low} and {high}",
