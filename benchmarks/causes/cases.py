@@ -75,4 +75,10 @@ CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
     "small_convs_graphed": ("launch_bound", more_on_host.small_convs_graphed),
     "fine_diffusion": ("none", more_on_gpu.fine_diffusion),
     "fine_graph_sums": ("none", more_on_gpu.fine_graph_sums),
+    "rotary_in_fp32": ("unfused_pointwise", more_on_gpu.rotary_in_fp32),
+    "batch_not_prefetched": ("single_stream_copy", more_on_gpu.batch_not_prefetched),
+    "residual_norm_by_hand": ("unfused_pointwise", more_on_gpu.residual_norm_by_hand),
+    "fine_graph_decode": ("none", more_on_gpu.fine_graph_decode),
+    "hooks_on_modules": ("python_overhead", more_on_host.hooks_on_modules),
+    "images_by_numpy": ("data_starvation", more_on_host.images_by_numpy),
 }

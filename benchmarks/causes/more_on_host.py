@@ -383,3 +383,46 @@ def small_convs_graphed() -> Pair:
     with torch.inference_mode(), torch.cuda.graph(graph):
         net(x)
     return run, graph.replay
+
+
+def hooks_on_modules() -> Pair:
+    net, plain = (relu_net(24, 512, BF16) for _ in range(2))
+    seen: dict[str, Any] = {}
+
+    def hook(module: nn.Module, given: Any, out: torch.Tensor) -> None:
+        seen[str(module)] = sorted((str(k), str(v)) for k, v in module.__dict__.items() if not k.startswith("_"))
+
+    for m in net:
+        m.register_forward_hook(hook)
+    x = torch.randn(256, 512, device=DEV, dtype=BF16)
+    return torch.inference_mode()(lambda: net(x)), torch.inference_mode()(lambda: plain(x))
+
+
+def images_by_numpy() -> Pair:
+    raw = [np.random.default_rng(i).integers(0, 255, (200, 200, 3), dtype=np.uint8) for i in range(32)]
+    ready = torch.from_numpy(np.stack(raw)).pin_memory()
+    net = nn.Sequential(
+        nn.Conv2d(3, 64, 5, 4),
+        nn.ReLU(),
+        nn.Conv2d(64, 128, 3, 2),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
+    net = net.to(DEV, BF16, memory_format=torch.channels_last)
+
+    def bad() -> None:
+        images = [
+            (np.pad(a, ((12, 12), (12, 12), (0, 0)), "reflect")[:, ::-1].astype(np.float32) / 255 - 0.45) / 0.22 for a in raw
+        ]
+        x = torch.from_numpy(np.stack(images).transpose(0, 3, 1, 2).copy())
+        with torch.inference_mode():
+            net(x.to(DEV, BF16))
+
+    @torch.inference_mode()
+    def fixed() -> None:
+        x = ready.to(DEV, non_blocking=True).permute(0, 3, 1, 2).flip(-1)
+        net((F.pad(x.float(), (12, 12, 12, 12), "reflect") / 255 - 0.45).div(0.22).to(BF16))
+
+    return bad, fixed

@@ -65,7 +65,7 @@ def _check(ctx: Context) -> Outcome:
             fix_variant=_fix(ctx),
             confidence="medium" if replay.real else "low",
             low=Change(cpu=intersection(gone, kept)),
-            symptoms=("python-overhead", "underfilled-gpu"),
+            symptoms=("underfilled-gpu",),
         )
     ]
 
