@@ -56,6 +56,21 @@ def test_fail_on_names_each_breach(
     assert run(monkeypatch, traces[0], str(slow), "--fail-on", "structure") == 0
 
 
+def test_what_does_not_compare_is_not_checked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
+) -> None:
+    data = json.loads(Path(traces[0]).read_text())
+    data["traceEvents"] = [e for e in data["traceEvents"] if not str(e.get("name")).startswith("ProfilerStep")]
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps(data))
+    assert run(monkeypatch, str(whole), traces[1], "--fail-on", "structure", "--fail-on", "slower") == 0
+    out, err = capsys.readouterr()
+    assert "a whole trace does not compare with a step" in " ".join(out.split())
+    assert "KERNELS THAT DIFFER" not in out
+    assert "structure: not checked" in err
+    assert "slower: not checked" in err
+
+
 def test_steps_are_a_window(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str]
 ) -> None:

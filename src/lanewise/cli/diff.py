@@ -73,7 +73,7 @@ def command(
     text = _page(comparison, sides) if chosen == "html" else _rendered(comparison, chosen, out, verbose, limit)
     options.write_text(text, out, force=force)
     breaches = [text for what in dict.fromkeys(fail_on) for text in _breaches(comparison, what)]
-    for text in breaches:
+    for text in [*breaches, *(text for what in dict.fromkeys(fail_on) for text in _unjudged(comparison, what))]:
         click.echo(f"lanewise: {text}", err=True)
     if breaches:
         sys.stdout.flush()
@@ -113,6 +113,17 @@ def _rendered(comparison: Comparison, form: str, out: str | None, verbose: bool,
 
     width, color = options.screen() if out is None else (80, False)
     return diff_terminal.render(comparison, width=width, color=color, verbose=verbose, limit=limit)
+
+
+def _unjudged(comparison: Comparison, what: str) -> Iterator[str]:
+    """One line for each pair of which what is asked about is withheld or not known: that it passes means nothing."""
+    from lanewise.comparison.texts import TEXTS
+
+    group = "time" if what == "slower" else "structure"
+    for pair in comparison.pairs:
+        calls = {figure.call for figure in pair.figures if figure.group == group}
+        if calls <= {"withheld", "unknown"}:
+            yield TEXTS("fail-unjudged", comparison.lang, what=what, name=comparison.sides[pair.new].name)
 
 
 def _breaches(comparison: Comparison, what: str) -> Iterator[str]:

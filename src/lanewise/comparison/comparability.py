@@ -87,10 +87,13 @@ def _flags(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -
 
 
 def _steps(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
+    alone = bool(len(base.ctx.steps)) != bool(len(new.ctx.steps))
     for side, name in ((base, names[0]), (new, names[1])):
         n = len(side.ctx.steps)
         if not n:
-            yield Condition("no-steps", TEXTS("cond-no-steps", lang, name=name), ["gpu", "cpu", "time"])
+            # A whole trace against a step: more of everything, which says nothing.
+            spoils = ["gpu", "cpu", "time", *(["structure"] if alone else [])]
+            yield Condition("no-steps", TEXTS("cond-no-steps-alone" if alone else "cond-no-steps", lang, name=name), spoils)
         elif n < LEAST_STEPS:
             spoils = ["gpu", "cpu"] if side.real_ns else ["gpu", "cpu", "time"]
             yield Condition("few-steps", TEXTS("cond-steps", lang, name=name, count=n, least=LEAST_STEPS), spoils)

@@ -29,6 +29,8 @@ __all__ = ["compare", "compare_sides", "pair", "short_names"]
 
 Array = npt.NDArray[Any]
 
+# Counts that a trace has without GPU records.
+_CPU_COUNTS = frozenset({"launches", "syncs", "ops", "regions", "compilations", "allocations"})
 # A part of a step's idle time below this share of it is not worth a line, and a change below it no change.
 _LEAST_IDLE = 0.05
 # Idle time that is there because the CPU is not further on: it moves with the CPU's pace.
@@ -131,16 +133,18 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     found = _conditions(base, new, groups, ratio, names, lang)
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
     groups = _told_groups(groups, spoiled)
-    counts = _counts(base, new, "counts" in spoiled)
+    counts = _counts(base, new, spoiled)
     times = _all_times(base, new, spoiled, paired, ratio)
-    ops = _ops(base, new)
+    known = "structure" not in spoiled
+    ops = _ops(base, new) if known else []
     structure_same = (
-        groups.structure_same
+        known
+        and groups.structure_same
         and not (ops and not new.sequence.slots)
         and all(f.call in ("same", "not-seen", "unknown") for f in counts)
     )
     told = any(f.call in ("less", "more") for f in times) or any(g.call in ("less", "more") for g in groups.differ)
-    certain = told or not structure_same
+    certain = told or (known and not structure_same)
     changes = _finding_changes(base, new, times, found, spoiled, certain)
     found_pair = Pair(
         new=place,
@@ -174,7 +178,9 @@ def _conditions(
 
 
 def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
-    """The groups of kernels without the times that a condition spoils."""
+    """The groups of kernels without what a condition spoils."""
+    if "structure" in spoiled:
+        return Groups([], 0, structure_same=False, other_grids=0.0)
     if "gpu" in spoiled:
         groups = untold(groups)
     return without_cpu(groups) if {"cpu", "time", "gpu"} & spoiled else groups
@@ -208,7 +214,7 @@ def _worded(pair: Pair, names: tuple[str, str], lang: str) -> Pair:
     return msgspec.structs.replace(pair, **texts)
 
 
-def _counts(base: TraceSide, new: TraceSide, spoiled: bool) -> list[Figure]:
+def _counts(base: TraceSide, new: TraceSide, spoiled: set[str]) -> list[Figure]:
     """Counts are exact: they differ where the ranges of the two traces' steps do not touch."""
     out = []
     for key in COUNTS:
@@ -216,7 +222,7 @@ def _counts(base: TraceSide, new: TraceSide, spoiled: bool) -> list[Figure]:
         if not len(a) or not len(b) or not (a.any() or b.any()):
             continue
         x, y = float(np.median(a)), float(np.median(b))
-        if spoiled and key not in ("launches", "syncs", "ops", "regions", "compilations", "allocations"):
+        if "structure" in spoiled or ("counts" in spoiled and key not in _CPU_COUNTS):
             call = "withheld"
         elif x == y:
             call = "same"

@@ -72,7 +72,7 @@ class Condition(Struct, frozen=True):
         id: what differs.
         text: in words.
         spoils: figures that say nothing about the program because of it: ``gpu`` (GPU times), ``cpu`` (CPU-side times under
-            the profiler), ``time`` (the step).
+            the profiler), ``time`` (the step), ``counts`` (of GPU ops), ``structure`` (all that a step runs).
     """
 
     id: str
@@ -235,7 +235,7 @@ class Pair(Struct, frozen=True):
         headline: the most important of it: the step's time, and what a step runs.
         points: where most of the difference is from, and the findings gone and new, in sentences.
         changed: whether any difference is called.
-        structure_same: whether the GPU ops of a step and all counts are the same.
+        structure_same: whether the GPU ops of a step and all counts are the same; false where a condition spoils that.
         same_recording: both files are of one recording, so that nothing varies between them by itself.
         steps: steps of the trace that has fewer.
         spread_ratio: what the spread of the profiled step times alone would hide, as a part of the base.

@@ -80,6 +80,7 @@ TEXTS = Catalog(
         "cond-real": "Only {name} has the step's time outside the profiler: times under the profiler are compared.",
         "cond-steps": "Steps in {name}: {count}. Below {least}, a single odd one decides: its times are not compared.",
         "cond-no-steps": "No step marks in {name}: the whole trace counts as one step.",
+        "cond-no-steps-alone": "No step marks in {name}: a whole trace does not compare with a step.",
         "cond-count": "other number of steps: {a} and {b}.",
         "cond-dtype": "Products in other types: {a} and {b}.",
         "cond-work": "GEMMs and convolutions do {ratio} times the arithmetic in {new}: other shapes; times are not compared.",
@@ -194,5 +195,6 @@ TEXTS = Catalog(
         "one-trace-next": "Give the base and one or more others.",
         "fail-slower": "slower: {text}",
         "fail-structure": "structure: {text}",
+        "fail-unjudged": "{what}: not checked, since {name} does not compare in this",
     },
 )
