@@ -273,8 +273,8 @@ def test_an_existing_output_is_refused_and_the_command_does_not_run(
         (["--", "no-such-command-anywhere"], "could not be started"),
         (["--skip", "0", "--", "true"], "Give 1 or more"),
         (["--active", "0", "--", "true"], "active"),
-        (["--limit", "big", "--", "true"], "no size"),
-        (["--ranks", "a", "--", "true"], "no list of ranks"),
+        (["--limit", "big", "--", "true"], "not a size"),
+        (["--ranks", "a", "--", "true"], "not a list of ranks"),
     ],
 )
 def test_wrong_usage_is_exit_2(lanewise_record: Any, words: list[str], said: str) -> None:
