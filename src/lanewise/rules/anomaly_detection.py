@@ -24,8 +24,10 @@ _USUAL_NS = 10_000
 
 
 def _check(ctx: Context) -> Outcome:
+    checks = _gradient_checks(ctx)
+    if not len(checks):
+        return Clear()
     nodes = ctx.in_steps(ctx.events_matching(_NODE))
-    checks = _gradient_checks(ctx, nodes)
     checked = np.unique([ctx.parent(int(e)) for e in ctx.called.event[checks]])
     if not len(nodes) or len(checked) < _LEAST_CHECKED * len(nodes):
         return Clear()
@@ -50,13 +52,15 @@ def _check(ctx: Context) -> Outcome:
     ]
 
 
-def _gradient_checks(ctx: Context, nodes: Array) -> Array:
-    """Calls directly below some of autograd's nodes that test what they computed, by number."""
+def _gradient_checks(ctx: Context) -> Array:
+    """Calls in the steps directly below some of autograd's nodes that test what they computed, by number."""
     names = ctx.trace.names_where(lambda s: s in _CHECKS)
     calls = np.flatnonzero(names[ctx.trace.name[ctx.called.event]]) if len(ctx.called) else np.empty(0, dtype=np.int64)
     up = ctx.tree.parent[ctx.place[ctx.called.event[calls]]] if len(calls) else calls
-    parent = np.where(up >= 0, ctx.tree.events[np.maximum(up, 0)], -1)
-    result: Array = calls[np.isin(parent, nodes)].astype(np.int64)
+    below = ctx.trace.names_where(lambda s: _NODE.match(s) is not None)[ctx.trace.name[ctx.tree.events[np.maximum(up, 0)]]]
+    found = calls[(up >= 0) & below] if len(calls) else calls
+    events = ctx.called.event[found]
+    result: Array = found[np.isin(events, ctx.in_steps(events))].astype(np.int64)
     return result
 
 
