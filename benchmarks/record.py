@@ -270,7 +270,7 @@ def main() -> int:
     parser.add_argument("--json", default=None, help="also write all figures here")
     parser.add_argument("--only", default="", help="only rungs whose name contains this")
     parser.add_argument("--seconds", type=float, default=75.0, help="most time for one rung")
-    parser.add_argument("--rounds", type=int, default=4, help="rounds of the overhead measurement")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of the overhead measurement")
     parser.add_argument("--active", type=int, default=20, help="recorded steps in each round")
     parser.add_argument("--docs", default=None, help="a page to fill with the table of --json; nothing is run then")
     parser.add_argument("--child", default=None, help=argparse.SUPPRESS)
