@@ -15,7 +15,7 @@ export function verdict(state: State): HTMLElement {
   tiles.push(tile(t("bound"), t(`bound-${report.verdict.bound}`), ""));
   if (step.time_us !== null) {
     const slots = { profiled: step.profiled_time_us === null ? "" : duration(step.profiled_time_us * 1e3), count: step.count };
-    tiles.push(tile(t("step-time"), duration(step.time_us * 1e3), t(`step-time-${step.source ?? "profiled"}`, slots)));
+    tiles.push(tile(t("step-time"), duration(step.time_us * 1e3), t(step.source !== "unprofiled" && step.count === 1 ? "step-time-one" : `step-time-${step.source ?? "profiled"}`, slots)));
   }
   const share = report.verdict.numbers?.gpu_share_ratio;
   if (share !== null && share !== undefined) {

@@ -33,6 +33,7 @@ TEXTS = Catalog(
         "bound-unknown": "not known",
         "step-time": "Step",
         "step-time-unprofiled": "without the profiler; {profiled} under it",
+        "step-time-one": "one step, under the profiler",
         "step-time-profiled": "median of {count}, under the profiler",
         "gpu-busy": "GPU busy",
         "gpu-busy-of": "{time} of the step",
