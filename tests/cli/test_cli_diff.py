@@ -71,6 +71,19 @@ def test_what_does_not_compare_is_not_checked(
     assert "slower: not checked" in err
 
 
+def test_a_cut_file_has_not_lost_its_kernels(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
+) -> None:
+    text = Path(traces[1]).read_text()
+    cut = tmp_path / "cut.json"
+    cut.write_text(text[: text.rindex('"kernel"')])
+    assert run(monkeypatch, traces[0], str(cut), "--fail-on", "structure") == 0
+    out, err = capsys.readouterr()
+    assert "The file of cut is cut" in " ".join(out.split())
+    assert "KERNELS THAT DIFFER" not in out
+    assert "structure: not checked" in err
+
+
 def test_steps_are_a_window(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str]
 ) -> None:

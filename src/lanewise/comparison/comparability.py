@@ -97,10 +97,13 @@ def _steps(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -
         elif n < LEAST_STEPS:
             spoils = ["gpu", "cpu"] if side.real_ns else ["gpu", "cpu", "time"]
             yield Condition("few-steps", TEXTS("cond-steps", lang, name=name, count=n, least=LEAST_STEPS), spoils)
+        if side.trace.truncated:
+            # The profiler writes CPU ops first: what is missing may be of every step.
+            yield Condition("cut", TEXTS("cond-cut", lang, name=name), ["gpu", "cpu", "time", "structure"])
         if side.ctx.coverage.gpu_timing == "partial":
             yield Condition("partial", TEXTS("cond-partial", lang, name=name), ["gpu", "counts"])
     for side, other, name in ((base, new, names[0]), (new, base, names[1])):
-        if _gpu(side) is None and not side.ctx.coverage.launches and _gpu(other) is not None:
+        if _gpu(side) is None and not side.ctx.coverage.launches and not side.trace.truncated and _gpu(other) is not None:
             yield Condition("cpu-only", TEXTS("cond-cpu-only", lang, name=name), ["gpu", "counts", "time"])
     a, b = len(base.ctx.steps), len(new.ctx.steps)
     if a != b:

@@ -135,15 +135,15 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     groups = _told_groups(groups, spoiled)
     counts = _counts(base, new, spoiled)
     times = _all_times(base, new, spoiled, paired, ratio)
-    known = "structure" not in spoiled
-    ops = _ops(base, new) if known else []
+    ops = _ops(base, new) if "structure" not in spoiled else []
+    known = not {"structure", "counts"} & spoiled
     structure_same = (
         known
         and groups.structure_same
         and not (ops and not new.sequence.slots)
         and all(f.call in ("same", "not-seen", "unknown") for f in counts)
     )
-    told = any(f.call in ("less", "more") for f in times) or any(g.call in ("less", "more") for g in groups.differ)
+    told = any(f.call in ("less", "more") for f in [*times, *counts]) or any(g.call in ("less", "more") for g in groups.differ)
     certain = told or (known and not structure_same)
     changes = _finding_changes(base, new, times, found, spoiled, certain)
     found_pair = Pair(
@@ -179,7 +179,7 @@ def _conditions(
 
 def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
     """The groups of kernels without what a condition spoils."""
-    if "structure" in spoiled:
+    if {"structure", "counts"} & spoiled:
         return Groups([], 0, structure_same=False, other_grids=0.0)
     if "gpu" in spoiled:
         groups = untold(groups)

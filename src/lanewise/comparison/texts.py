@@ -79,6 +79,7 @@ TEXTS = Catalog(
         "cond-flags": "{things} recorded only in {name}: this slows the CPU under the profiler, so CPU times are not compared.",
         "cond-real": "Only {name} has the step's time outside the profiler: times under the profiler are compared.",
         "cond-steps": "Steps in {name}: {count}. Below {least}, a single odd one decides: its times are not compared.",
+        "cond-cut": "The file of {name} is cut: what its steps ran may be missing, so they are not compared.",
         "cond-no-steps": "No step marks in {name}: the whole trace counts as one step.",
         "cond-no-steps-alone": "No step marks in {name}: a whole trace does not compare with a step.",
         "cond-count": "other number of steps: {a} and {b}.",

@@ -19,7 +19,7 @@ __all__ = ["RULE"]
 Array = npt.NDArray[Any]
 
 _ARITHMETIC = ("gemm", "conv", "attention", "rnn", "linalg")
-_HALF_THE_BYTES = 0.5
+_HALF_THE_BYTES = 0.5  # of fp64 are fp32's
 
 
 def _check(ctx: Context) -> Outcome:

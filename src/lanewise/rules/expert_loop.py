@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 # Launching calls of one expert: finding its tokens (2 to 4), gathering them, two or three products with what lies between,
 # weighting and adding them (2 to 4).
 _MOST_CALLS = 16
-_LEAST_EXPERTS = 4
+_LEAST_EXPERTS = 4  # Mixtral and DBRX have 8 and 16, of which a small batch may leave some without tokens
 # Sorting the tokens by expert, counting and offsets, gathering and scattering all of them once.
 _SORTING_OPS = 8
 
