@@ -28,7 +28,7 @@ def _check(ctx: Context) -> Outcome:
     if not len(checks):
         return Clear()
     nodes = ctx.in_steps(ctx.events_matching(_NODE))
-    checked = np.unique([ctx.parent(int(e)) for e in ctx.called.event[checks]])
+    checked = np.unique(ctx.tree.parent[ctx.place[ctx.called.event[checks]]])
     if not len(nodes) or len(checked) < _LEAST_CHECKED * len(nodes):
         return Clear()
     rows = np.flatnonzero(np.isin(ctx.called.of_row, checks))
