@@ -243,15 +243,23 @@ dist.destroy_process_group()
 
 def test_each_rank_of_a_distributed_run(lanewise_record: Any, script: Script, traces: Any, tmp_path: Path) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = lanewise_record(*QUICK, "--", *torchrun, script(RANKED))
+
+    def ranked(*words: str) -> Any:
+        # On a busy machine a worker was killed once by a signal, which some hundred repeats did not show again: that is tried
+        # a second time, with its stack shown if it comes again. Any other failure counts at once.
+        command = (*QUICK, "--force", *words, "--", *torchrun, script(RANKED))
+        done = lanewise_record(*command, env={"PYTHONFAULTHANDLER": "1"})
+        return lanewise_record(*command, env={"PYTHONFAULTHANDLER": "1"}) if "Signal " in done.stderr else done
+
+    done = ranked()
     assert done.returncode == 0, done.stderr
     headers = [trace_of(path)["lanewise"] for path in traces()]
     assert sorted(header["rank"] for header in headers) == [0, 1]
     assert {header["world_size"] for header in headers} == {2}
     assert {header["window"]["first_step"] for header in headers} == {5}
     assert sorted(path.name.split(".rank")[1][0] for path in traces()) == ["0", "1"]
-    chosen = lanewise_record(*QUICK, "--ranks", "1", "-o", "one", "--", *torchrun, script(RANKED))
-    assert chosen.returncode == 0
+    chosen = ranked("--ranks", "1", "-o", "one")
+    assert chosen.returncode == 0, chosen.stderr
     assert [path.name.split(".rank")[1][0] for path in (tmp_path / "one").glob("*.gz")] == ["1"]
 
 
