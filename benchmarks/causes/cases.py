@@ -8,6 +8,7 @@ import causes_on_gpu as on_gpu
 import causes_on_host as on_host
 import more_on_gpu
 import more_on_host
+import round_4
 from steps import Pair
 
 CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
@@ -75,10 +76,10 @@ CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
     "small_convs_graphed": ("launch_bound", more_on_host.small_convs_graphed),
     "fine_diffusion": ("none", more_on_gpu.fine_diffusion),
     "fine_graph_sums": ("none", more_on_gpu.fine_graph_sums),
-    "rotary_in_fp32": ("unfused_pointwise", more_on_gpu.rotary_in_fp32),
-    "batch_not_prefetched": ("single_stream_copy", more_on_gpu.batch_not_prefetched),
-    "residual_norm_by_hand": ("unfused_pointwise", more_on_gpu.residual_norm_by_hand),
-    "fine_graph_decode": ("none", more_on_gpu.fine_graph_decode),
-    "hooks_on_modules": ("python_overhead", more_on_host.hooks_on_modules),
-    "images_by_numpy": ("data_starvation", more_on_host.images_by_numpy),
+    "rotary_in_fp32": ("unfused_pointwise", round_4.rotary_in_fp32),
+    "batch_not_prefetched": ("single_stream_copy", round_4.batch_not_prefetched),
+    "residual_norm_by_hand": ("unfused_pointwise", round_4.residual_norm_by_hand),
+    "fine_graph_decode": ("none", round_4.fine_graph_decode),
+    "hooks_on_modules": ("python_overhead", round_4.hooks_on_modules),
+    "images_by_numpy": ("data_starvation", round_4.images_by_numpy),
 }
