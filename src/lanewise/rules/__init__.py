@@ -45,6 +45,7 @@ RULE_MODULES: tuple[str, ...] = (
     "single_stream_copy",
     "small_copies",
     "unbatched_gemms",
+    "unbatched_ops",
     "underfilled_gpu",
     "unfused_attention",
     "unfused_optimizer",

@@ -16,6 +16,7 @@ from lanewise.work.inputs import ITEM_BYTES
 from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events
 from .context import Context
 from .limits import product_ns, stream_ns
+from .loops import stretches
 from .sequence import Op, Product, Sequence
 
 __all__ = ["RULE"]
@@ -25,7 +26,6 @@ Array = npt.NDArray[Any]
 # Launching calls of one expert: finding its tokens (2 to 4), gathering them, two or three products with what lies between,
 # weighting and adding them (2 to 4).
 _MOST_CALLS = 16
-_LEAST_EXPERTS = 4  # Mixtral and DBRX have 8 and 16, of which a small batch may leave some without tokens
 # Sorting the tokens by expert, counting and offsets, gathering and scattering all of them once.
 _SORTING_OPS = 8
 
@@ -100,13 +100,10 @@ def _loops(ctx: Context, seq: Sequence, shaped: Array) -> list[_Loop]:
     taken = np.zeros(len(calls), dtype=np.bool_)
     found = []
     for period in range(3, _MOST_CALLS + 1):
-        same = (key[period:] == key[:-period]) & (lane[period:] == lane[:-period]) & (step[period:] == step[:-period])
-        edges = np.flatnonzero(np.diff(np.r_[False, same, False].astype(np.int8)))
-        for begin, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
-            passes = (end - begin) // period + 1
+        for begin, passes in stretches(key, lane, step, period):
             inner = np.arange(begin, begin + passes * period)
             body = inner[:period]
-            if passes >= _LEAST_EXPERTS and not taken[inner].any() and product[body].any() and waiting[body].any():
+            if not taken[inner].any() and product[body].any() and waiting[body].any():
                 loop = _Loop(calls[inner], period, np.arange(first[inner[0]], last[inner[-1]] + 1))
                 taken[inner] = True
                 if _rows_differ(seq, loop):

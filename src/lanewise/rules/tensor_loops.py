@@ -93,8 +93,11 @@ def _loop(seq: Sequence, places: Array, length: int, turns: int) -> TensorLoop |
         return None  # nothing is updated or measured: a network at work
     kinds = np.unique(seq.op_of[places])
     tensors = {int(k): seq.ops[k].tensors for k in kinds}
-    if any(not t for t in tensors.values()) or len({t[0].shape for t in tensors.values()}) < 2:
+    if any(not t for t in tensors.values()):
         return None
+    by_call = seq.op_of[places].reshape(turns, length).T
+    if all(len({tensors[int(k)][0].shape for k in np.unique(call)}) < 2 for call in by_call):
+        return None  # the same in each turn: one tensor, or slices of one
     moved = np.array([_bytes(seq.ops[k]) if k in tensors else 0.0 for k in range(len(seq.ops))])
     return TensorLoop(places, body, turns, float(moved[seq.op_of[places]].sum()))
 
