@@ -33,6 +33,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ladder_page import fill
 from recording_cost import ROOT, environment, overhead, script_overhead
 
 sys.path.insert(0, str(ROOT / "src"))
@@ -214,56 +215,6 @@ def describe(result: dict[str, Any], expected: str | None, on_gpu: bool) -> dict
     return row
 
 
-BEGIN, END = "<!-- record.py: begin -->", "<!-- record.py: end -->"
-
-
-def table(figures: dict[str, Any]) -> str:
-    """The figures as Markdown."""
-    lines = [
-        f"{figures['device']}, torch {figures['torch']}.",
-        "",
-        "| command | GPU ops a step | step | trace |",
-        "|---|---|---|---|",
-    ]
-    for row in figures["rungs"]:
-        command = f"`lanewise run {' '.join([row['rung'], *row['flags']])}`"
-        if "error" in row:
-            lines.append(f"| {command} | | | {row['error'][-1]} |")
-            continue
-        times = row["unprofiled_step_us"]
-        step = "" if times is None else f"{times['median']:,.1f} µs"
-        trace = f"`{Path(row['traces'][0]).name}`, {row['file_bytes'] / 1024:.0f} KiB"
-        lines.append(f"| {command} | {row['gpu_ops']} | {step} | {trace} |")
-    cost = figures.get("Step time, recorder and bare profiler", {})
-    if "recorder_us" in cost:
-        before, after = cost["boundary_before_window_ns"] / 1e3, cost["boundary_after_window_ns"] / 1e3
-        lines += [
-            "",
-            f"A training step of small layers, medians of {cost['steps']} steps each, in one process:",
-            f"{cost['no_profiler_us']:,.0f} µs without a profiler,",
-            f"{cost['bare_profiler_us']:,.0f} µs under torch.profiler alone,",
-            f"{cost['recorder_us']:,.0f} µs under lanewise ({(cost['recorder_to_bare'] - 1) * 100:+.1f} %).",
-            f"Outside its window the recorder costs {before:.2f} µs a step, afterwards {after:.2f} µs.",
-        ]
-    script = figures.get("An unmodified script, alone and under lanewise record", {})
-    if "ratio" in script:
-        lines += [
-            "",
-            f"The same step in a script: {script['alone_us']:,.0f} µs alone,",
-            f"{script['under_lanewise_record_us']:,.0f} µs under",
-            f"`lanewise record` outside the window ({(script['ratio'] - 1) * 100:+.1f} %).",
-        ]
-    return "\n".join(lines)
-
-
-def fill(page: Path, figures: dict[str, Any]) -> None:
-    """Replace what is between the marks of a page by the table."""
-    text = page.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text(f"{before}{BEGIN}\n\n{table(figures)}\n\n{END}{after}", encoding="utf-8")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", default="traces", help="folder for the traces")
@@ -272,11 +223,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=75.0, help="most time for one rung")
     parser.add_argument("--rounds", type=int, default=12, help="rounds of the overhead measurement")
     parser.add_argument("--active", type=int, default=20, help="recorded steps in each round")
-    parser.add_argument("--docs", default=None, help="a page to fill with the table of --json; nothing is run then")
+    parser.add_argument("--docs", action="append", help="a page to fill with the table of --json; nothing is run then")
     parser.add_argument("--child", default=None, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.docs is not None:
-        fill(Path(args.docs), json.loads(Path(args.json).read_text(encoding="utf-8")))
+        for page in args.docs:
+            fill(Path(page), json.loads(Path(args.json).read_text(encoding="utf-8")))
         return 0
     if args.child is not None:
         child([(rung, flags) for rung, flags in json.loads(args.child)], args.out)

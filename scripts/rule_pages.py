@@ -19,9 +19,12 @@ FOLDER = Path(__file__).parent.parent / "docs" / "rules"
 def pages() -> dict[Path, str]:
     """All pages, by where they go."""
     out: dict[Path, str] = {}
-    for lang, folder in (("en", FOLDER), ("ja", FOLDER / "ja")):
-        out[folder / "README.md"] = rule_index(rules(), lang)
-        out.update({folder / f"{rule.id}.md": rule_page(rule, lang) for rule in rules()})
+    for lang, folder, languages in (
+        ("en", FOLDER, "English · [日本語](ja/{name})"),
+        ("ja", FOLDER / "ja", "[English](../{name}) · 日本語"),
+    ):
+        texts = {"README.md": rule_index(rules(), lang)} | {f"{rule.id}.md": rule_page(rule, lang) for rule in rules()}
+        out.update({folder / name: f"{languages.format(name=name)}\n\n{text}" for name, text in texts.items()})
     return out
 
 

@@ -270,14 +270,19 @@ def test_a_file_that_is_not_there() -> None:
         read_expectations("nowhere.toml")
 
 
-def test_every_key_is_documented() -> None:
-    page = (ROOT / "docs" / "expectations.md").read_text("utf-8")
+GUIDES = ("docs/expectations.md", "docs/ja/expectations.md")
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_key_is_documented(guide: str) -> None:
+    page = (ROOT / guide).read_text("utf-8")
     for key in KEYS:
         assert f"`{key.name}`" in page, key.name
 
 
-def test_the_example_of_the_documentation_is_read() -> None:
-    page = (ROOT / "docs" / "expectations.md").read_text("utf-8")
+@pytest.mark.parametrize("guide", GUIDES)
+def test_the_example_of_the_documentation_is_read(guide: str) -> None:
+    page = (ROOT / guide).read_text("utf-8")
     example = page.split("```toml\n", 1)[1].split("```", 1)[0]
     found = expectations_of(tomllib.loads(example))
     assert [s.label for s in found.sections] == ["step", "annotation.mlp_fwd", "trace"]

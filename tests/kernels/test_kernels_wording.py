@@ -77,12 +77,13 @@ def test_japanese_spaces_stand_where_scripts_meet() -> None:
         assert re.search(r"[ぁ-んァ-ン一-龥][A-Za-z]", text) is None, text
 
 
-def test_the_documentation_says_what_the_code_says() -> None:
-    page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("lang", "folder"), [("en", "docs"), ("ja", "docs/ja")])
+def test_the_documentation_says_what_the_code_says(lang: str, folder: str) -> None:
+    page = (ROOT / folder / "kernels.md").read_text(encoding="utf-8")
     pairs = re.findall(r"^    (.+)\n    -> (.+)$", page, re.MULTILINE)
     assert len(pairs) > 15
     for name, sentence in pairs:
-        assert decode(name).sentence() == sentence
+        assert decode(name).sentence(lang) == sentence
 
 
 def run(*arguments: str, stdin: str = "") -> str:

@@ -18,6 +18,7 @@ _HEADINGS = Catalog(
         "doc_measured": "How it is measured",
         "index": "Rules",
         "index-text": "What `lanewise explain` looks for. Each page also: `lanewise rule ID`.",
+        "index-row": "{name}. {finds}",
     },
 )
 
@@ -30,7 +31,11 @@ def rule_page(rule: Rule, lang: str = "en") -> str:
 
 def rule_index(all_rules: tuple[Rule, ...], lang: str = "en") -> str:
     """The list of all rules with links to their pages."""
-    rows = [f"- [`{r.id}`]({r.id}.md): {r.catalog('name', lang)}. {r.catalog('doc_finds', lang)}" for r in all_rules]
+    rows = [
+        f"- [`{r.id}`]({r.id}.md): "
+        + _HEADINGS("index-row", lang, name=r.catalog("name", lang), finds=r.catalog("doc_finds", lang))
+        for r in all_rules
+    ]
     return f"# {_HEADINGS('index', lang)}\n\n{_HEADINGS('index-text', lang)}\n\n" + "\n".join(rows) + "\n"
 
 
