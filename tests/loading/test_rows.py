@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lanewise
-from builder import TraceBuilder, load_bytes, note_ids, us_text
+from builder import TraceBuilder, load_bytes, note_ids
 from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.launches import launches
 from lanewise.analyses.steps import steps
@@ -230,16 +230,6 @@ def test_mtia_rows_are_shown_and_not_interpreted() -> None:
     assert trace.notes[0].slots == {"count": 1, "names": "mtia_ccp_events"}
     assert trace.analysis(device_times) == ()
     assert "gpu_events" not in trace.capabilities
-
-
-def test_begins_and_ends_are_left_out_and_said_so() -> None:
-    t = TraceBuilder(gpus=0)
-    t.op("aten::mm", 0, 50)
-    for phase, ts in (("B", 60), ("E", 70)):
-        t.event(ph=phase, cat="cpu_op", name="aten::add", pid=100, tid=1, ts=us_text(ts))
-    trace = t.load()
-    assert len(trace) == 1
-    assert next(n for n in trace.notes if n.id == "begin-end").slots == {"count": 2}
 
 
 def test_capabilities_do_not_speak_of_strays() -> None:

@@ -100,7 +100,9 @@ def test_notes_of_one_and_of_many(key: str, lang: str) -> None:
     slots = slots_of(NOTES.english[key])
     for number in (1, 2310):
         facts = {
-            s: number if s in {"count", "launches", "missing", "steps", "events", "offset", "fewest", "most"} else "x"
+            s: number
+            if s in {"count", "launches", "missing", "steps", "events", "offset", "fewest", "most", "begins", "ends"}
+            else "x"
             for s in slots
         }
         facts |= dict.fromkeys(slots & {"rank", "name_rank"}, number)

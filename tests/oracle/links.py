@@ -256,7 +256,7 @@ def _marks(ops: list[Event]) -> list[Event]:
             if pattern.fullmatch(op.name) and op.cat in cats:
                 lanes[op.lane].append(op)
         if lanes:
-            most = max(lanes.values(), key=lambda m: (len(m), sum(e.dur for e in m), -min(e.start for e in m)))
+            most = min(lanes.values(), key=lambda m: (-len(m), -sum(e.dur for e in m), min((e.start, e.place) for e in m)))
             marks = sorted(most, key=lambda e: (e.start, e.place))
             if pattern is STEP or (len(marks) > 1 and all(a.end <= b.start for a, b in pairwise(marks))):
                 return marks

@@ -77,6 +77,20 @@ def _other_phase(maker: Making) -> None:
         event["ph"] = maker.rng.choice(("B", "E", "b", "e", "n", "P", "O", "i", "C", ""))
 
 
+def _halves(maker: Making) -> None:
+    """Some events as a begin and an end, which may tell its name, or another argument, or be lost."""
+    some = [e for e in maker.events if e["ph"] == "X" and isinstance(e["ts"], int) and isinstance(e.get("dur"), int)]
+    for event in maker.rng.sample(some, min(len(some), 5)):
+        end = {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": event["ts"] + event.pop("dur")}
+        event["ph"] = "B"
+        if maker.rng.random() < 0.7:
+            end["name"] = event["name"]
+        if maker.rng.random() < 0.2:
+            end["args"] = {"correlation": maker.time(1, 60), "External id": maker.rng.choice((None, maker.external))}
+        if maker.rng.random() < 0.9:
+            maker.events.append(end)
+
+
 def _odd_category(maker: Making) -> None:
     event = _any(maker)
     if event:
@@ -147,6 +161,7 @@ ODDITIES: dict[str, Callable[[Making], None]] = {
     "odd times": _odd_time,
     "lost times": _lost_time,
     "other phases": _other_phase,
+    "halves": _halves,
     "odd categories": _odd_category,
     "odd arguments": _odd_arguments,
     "lost calls": _lost_call,

@@ -28,6 +28,7 @@ CATEGORIES = {
 SPELLINGS = {old: new for new, olds in CATEGORIES.items() for old in (new, *olds)}
 OLD_CATEGORIES = ("Operator", "Runtime", "Kernel", "Memcpy", "Memset")
 FORMATS = ("kineto", "kineto-legacy", "autograd-legacy")
+ARROWS = ("ac2g", "async_cpu_to_gpu", "async")  # of launches, which correlation ids tell too
 GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 CALLS = ("cuda_runtime", "cuda_driver")
 OPS = ("cpu_op", "user_annotation")
@@ -143,6 +144,37 @@ def _sound(text: str) -> bool:
     return "\N{REPLACEMENT CHARACTER}" not in text
 
 
+def _pairs(halves: list[tuple[int, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Begins with their ends, as events with a duration, in order of the begins in the file."""
+
+    def lane(raw: dict[str, Any]) -> tuple[str, str]:
+        return str(raw.get("pid")), str(raw.get("tid"))
+
+    def name(raw: dict[str, Any]) -> str:
+        return str(raw.get("name") or "").strip()
+
+    nameless = {lane(raw) for _, raw in halves if not name(raw)}
+    stacks: dict[Any, list[int]] = {}
+    found = {}
+    for i in sorted(range(len(halves)), key=lambda i: halves[i][0]):
+        raw = halves[i][1]
+        stack = stacks.setdefault((lane(raw), "" if lane(raw) in nameless else name(raw)), [])
+        if raw["ph"] == "B":
+            stack.append(i)
+        elif stack:
+            found[stack.pop()] = i
+    return [_joined(*halves[begin], *halves[found[begin]]) for begin in sorted(found)]
+
+
+def _joined(start: int, begin: dict[str, Any], stop: int, end: dict[str, Any]) -> dict[str, Any]:
+    args: dict[str, Any] = {}
+    for half in (begin, end):
+        own = half.get("args")
+        args |= {k: v for k, v in own.items() if v is not None} if isinstance(own, dict) else {}
+    fields = {key: begin.get(key) or end[key] for key in ("name", "cat") if begin.get(key) or key in end}
+    return {**begin, **fields, "ts": Decimal(start) / 1000, "dur": Decimal(stop - start) / 1000, "args": args}
+
+
 def _typed(raw: dict[str, Any]) -> bool:
     """Whether arguments and duration are what they should be; a field of another type is left out, which is a repair."""
     dur = raw.get("dur")
@@ -193,14 +225,25 @@ class _Reader:
         self.scan.at += 1
 
     def _sort_out(self) -> None:
+        halves: list[tuple[int, dict[str, Any]]] = []
         for place, raw in enumerate(self.raw):
             sound = raw.pop("sound")
             cat = str(raw.get("cat", ""))
-            if raw.get("ph") != "X":
+            if raw.get("ph") in ("B", "E") and cat not in ARROWS:
+                start = nanoseconds(raw.get("ts"))
+                if start is None or start not in TIMES:
+                    self.file.skipped += 1
+                    continue
+                halves.append((start, raw))
+                self.file.repaired += not (sound and _typed(raw))
+            elif raw.get("ph") != "X":
                 self.file.others.append(raw)
                 self.file.repaired += not (sound and _typed(raw))
             elif cat.lower() != "trace":
                 self._timed(place, raw, sound)
+        for place, raw in enumerate(_pairs(halves), len(self.raw)):
+            if str(raw.get("cat", "")).lower() != "trace":
+                self._timed(place, raw, True)
 
     def _timed(self, place: int, raw: dict[str, Any], sound: bool) -> None:
         cat = str(raw.get("cat", ""))

@@ -83,9 +83,12 @@ def _notes_of(assembly: Assembly) -> list[Note]:
         "no-time": counts.get("skipped", 0),
         "no-duration": counts.get("no_duration", 0),
         "strays": assembly.n_strays,
-        "begin-end": sum(counts.get(phase, 0) for phase in "BEbe"),
+        "async": sum(counts.get(phase, 0) for phase in "beSF"),
     }
     notes = [Note(key, {"count": count}) for key, count in found.items() if count]
+    begins, ends = counts.get("begins", 0), counts.get("ends", 0)
+    if begins or ends:
+        notes.append(Note("begin-end", {"begins": begins, "ends": ends}))
     if assembly.unknown_categories:
         names = ", ".join(sorted(assembly.unknown_categories)[:6])
         notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))

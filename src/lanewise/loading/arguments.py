@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Raw
 
 from .numbering import Numbering, Numbers
-from .records import NOTHING
+from .records import NOTHING, Args
 from .values import LARGEST_STREAM, MOST_DEVICES, Codes, Floats, Integers, Triples, integers, ratios, within
 
-__all__ = ["TABLES", "Collectives", "Table"]
+__all__ = ["TABLES", "Collectives", "Table", "args_of", "known_args"]
 
 Array = npt.NDArray[Any]
 _INT32 = 2**31
+_DEFAULTS: dict[str, Any] = {f.name: f.default for f in msgspec.structs.fields(Args)}
 
 
 class Table(Protocol):
@@ -235,3 +238,25 @@ class Collectives:
             "group_name": name.column,
             "group_description": text.column,
         }
+
+
+def known_args(args: Args | None) -> dict[str, Any] | None:
+    """What some arguments say, by field, in little memory and free of the text that they came from."""
+    found: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items() if args is not None else ():
+        value = getattr(args, name)
+        if isinstance(value, Raw):
+            value = bytes(value)
+            if value not in (b"", b"null"):
+                found[name] = value
+        elif value is not None and value != default:
+            found[name] = value
+    return found or None
+
+
+def args_of(found: dict[str, Any]) -> Args:
+    """Arguments that say what `known_args` found."""
+    args = Args()
+    for name, value in found.items():
+        setattr(args, name, Raw(value) if isinstance(value, bytes) else value)
+    return args

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from lanewise.model.orders import stable_order
 
 from .columns import ChunkColumns
+from .halves import joined
 from .values import LARGEST_STREAM, MISSING, MOST_DEVICES
 
 __all__ = ["Assembly", "not_stray"]
@@ -18,7 +19,9 @@ Array = npt.NDArray[Any]
 Tables = dict[str, dict[str, Array]]
 
 # Columns that hold a chunk's own numbers, by what they number.
-_STRING_COLUMNS = frozenset({"name", "call_stack", "kind", "collective", "dtype", "group_name", "group_description"})
+_STRING_COLUMNS = frozenset(
+    {"name", "spelling", "call_stack", "kind", "collective", "dtype", "group_name", "group_description"}
+)
 # Everything at timestamp 0 is a stray when the rest begins later than ten times its own length and a second: in a trace whose
 # times count from 0, the first event lies within the trace's own span of it.
 _STRAY_SPANS = 10
@@ -64,6 +67,7 @@ class Assembly:
         self.n_strays = 0
         self._strings, self._lanes, self._inputs = _Numbering(), _Numbering(), _Numbering()
         self._parts: dict[str, dict[str, list[Array]]] = {}
+        self._half_args: list[dict[str, Any] | None] = []
 
     def add(self, chunk: ChunkColumns) -> None:
         """Take in the next chunk."""
@@ -92,6 +96,22 @@ class Assembly:
         for key, n in chunk.unknown_categories.items():
             self.unknown_categories[key] = self.unknown_categories.get(key, 0) + n
         self.metadata += chunk.metadata
+        self._half_args += chunk.half_args
+
+    def join_halves(self) -> None:
+        """Take in the events that begins and ends are together, once all chunks are there."""
+        parts = self._parts.pop("halves", None)
+        if parts is None:
+            return
+        columns = {name: _joined(parts, name) for name in list(parts)}
+        args, self._half_args = self._half_args, []
+        events, begins, ends = joined(columns, args, self.strings, self.lanes)
+        self.counts["begins"], self.counts["ends"] = begins, ends
+        self.add_pairs(events)
+
+    def add_pairs(self, events: ChunkColumns) -> None:
+        """Take in the events of all pairs."""
+        self.add(events)
 
     @property
     def strings(self) -> list[str]:
@@ -110,6 +130,7 @@ class Assembly:
 
     def tables(self) -> Tables:
         """The tables, events in order of their start, and the rows of the others in order of their events."""
+        self.join_halves()
         tables: Tables = {}
         for table in list(self._parts):
             parts = self._parts.pop(table)

@@ -17,11 +17,11 @@ import numpy.typing as npt
 
 from lanewise.model.schema import CATEGORIES, CATEGORY_CODES, OLD_SPELLINGS, OTHER_CATEGORY, canonical_category
 
-from .arguments import TABLES, Collectives, Table
+from .arguments import TABLES, Collectives, Table, known_args
 from .exact import NO_TIME, exact_ns
 from .numbering import Numbering, Numbers, Parts
 from .records import EXACT_FLOAT_US, LONGEST_US, Args
-from .values import MISSING, Floats, integers
+from .values import MISSING, Codes, Floats, integers
 
 __all__ = ["ChunkColumns", "Columns", "NeedsTextError"]
 
@@ -34,7 +34,10 @@ _LAUNCH_ARROWS = frozenset({"ac2g", "async_cpu_to_gpu", "async"})
 
 @dataclass(slots=True)
 class ChunkColumns:
-    """What one chunk holds, as arrays; strings, lanes and inputs by the chunk's own numbers."""
+    """What one chunk holds, as arrays; strings, lanes and inputs by the chunk's own numbers.
+
+    Begins and ends are a table ``halves``, and their arguments `half_args`, until those of the whole file are paired.
+    """
 
     tables: dict[str, dict[str, Array]] = field(default_factory=dict)
     strings: list[str] = field(default_factory=list)
@@ -43,6 +46,7 @@ class ChunkColumns:
     metadata: list[tuple[Any, Any, str, Any]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     unknown_categories: dict[str, int] = field(default_factory=dict)
+    half_args: list[dict[str, Any] | None] = field(default_factory=list)
 
 
 class NeedsTextError(Exception):
@@ -253,8 +257,8 @@ class Columns:
         return lanes[np.searchsorted(found, pairs)]
 
     def _finish_others(self) -> None:
-        """Metadata, flows and memory events; what else there is is only counted."""
-        flows, memory, out = [], [], self._out
+        """Metadata, flows, memory events, begins and ends; what else there is is only counted."""
+        flows, memory, halves, out = [], [], [], self._out
         for e in self._others:
             if e.ph == "M":
                 args = e.args or _NO_ARGS
@@ -265,10 +269,13 @@ class Columns:
                 flows.append(e)
             elif e.name == "[memory]":
                 memory.append(e)
+            elif e.ph in ("B", "E"):
+                halves.append(e)
             else:
                 out.counts[e.ph or "?"] = out.counts.get(e.ph or "?", 0) + 1
         self._finish_flows(flows)
         self._finish_memory(memory)
+        self._finish_halves(halves)
 
     def _finish_flows(self, flows: list[Any]) -> None:
         flows, ts = self._timed(flows)
@@ -294,6 +301,21 @@ class Columns:
                 "device": integers([a.device_id for a in args]),
                 "total_allocated": integers([a.total_allocated for a in args]),
                 "total_reserved": integers([a.total_reserved for a in args]),
+            }
+
+    def _finish_halves(self, halves: list[Any]) -> None:
+        halves, ts = self._timed(halves)
+        if halves:
+            name, spelling = Codes(self._numbers.strings), Codes(self._numbers.strings)
+            name.add([(e.name or "").strip() or None for e in halves])
+            spelling.add([e.cat or None for e in halves])
+            self._out.half_args = [known_args(e.args) for e in halves]
+            self._out.tables["halves"] = {
+                "ts": ts,
+                "lane": self._numbers.lanes.codes([(e.pid, e.tid) for e in halves]),
+                "name": name.column,
+                "spelling": spelling.column,
+                "begin": np.array([e.ph == "B" for e in halves], dtype=np.bool_),
             }
 
     def _timed(self, events: list[Any]) -> tuple[list[Any], Array]:

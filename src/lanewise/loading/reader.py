@@ -180,6 +180,7 @@ def _read_events(
         if chunk.last:
             doc.truncated = True
             end = chunk.offset + len(chunk.data)
+            doc.assembly.join_halves()
             doc.notes.append(Note("truncated", {"offset": end, "events": doc.assembly.n_seen}))
             return None, end
     return None, 0

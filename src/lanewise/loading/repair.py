@@ -174,7 +174,7 @@ class _Mender:
             self._give_up(end)
 
     def _keep(self, event: TextEvent, kinds: tuple[str, ...], end: int) -> None:
-        if kinds and event.ph == "X" and not _timed(event):
+        if kinds and not _timed(event):
             self._lose("no-time", end)
             return
         self._out.events.append(event)
@@ -244,8 +244,11 @@ def _unbalanced(piece: bytes) -> bool:
 
 
 def _timed(event: TextEvent) -> bool:
-    """Whether an event has a start, and no duration below 0 or beyond a year."""
-    return ns_of_text(bytes(event.ts)) is not None and (event.dur is None or 0 <= event.dur <= LONGEST_US)
+    """Whether an event that needs a time has one, and no duration below 0 or beyond a year."""
+    if event.ph not in ("X", "B", "E"):
+        return True
+    sound = event.ph != "X" or event.dur is None or 0 <= event.dur <= LONGEST_US
+    return sound and ns_of_text(bytes(event.ts)) is not None
 
 
 def _own_brackets(text: bytes) -> tuple[set[int], int]:

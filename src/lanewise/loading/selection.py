@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,8 @@ class Selection:
         outside: int64: starts of the calls that belong to it and began before it, ascending.
         gpu: first start and last end of the GPU ops that its calls started; the window itself when there are none.
         started: int64: starts of the GPU ops that belong to it, ascending.
+        begins, ends: int64: starts and ends of what belongs to it and stands in the file as a begin and an end.
+        n_pairs: how many such pairs the file has.
     """
 
     begin: int
@@ -59,6 +61,9 @@ class Selection:
     outside: Array = field(default_factory=_no_ids)
     gpu: tuple[int, int] = (0, 0)
     started: Array = field(default_factory=_no_ids)
+    begins: Array = field(default_factory=_no_ids)
+    ends: Array = field(default_factory=_no_ids)
+    n_pairs: int = 0
 
     def on_cpu(self, ts: Array, end: Array) -> Array:
         """bool (n,): what happened during the window."""
@@ -192,6 +197,4 @@ def part_of(chunk: ChunkColumns, keep: Array) -> ChunkColumns:
             tables[table] = {name: place[values[rows]] if name == "event" else values[rows] for name, values in columns.items()}
         else:
             tables[table] = columns
-    return ChunkColumns(
-        tables, chunk.strings, chunk.lanes, chunk.inputs, chunk.metadata, chunk.counts, chunk.unknown_categories
-    )
+    return replace(chunk, tables=tables)

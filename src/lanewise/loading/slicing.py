@@ -118,7 +118,7 @@ def slice_trace(
         OSError: the file cannot be written.
     """
     selection, document = survey(source, window, progress=progress, processes=processes)
-    result = SliceResult(selection)
+    result = SliceResult(selection, seen=selection.n_pairs, kept=len(selection.begins))
     header = {**document.header, "lanewiseSlice": _about(selection)}
     with open_source(source) as opened, trace_file(out, None if document.bare else header) as write:
         events = EventTexts(opened, progress)
@@ -151,7 +151,9 @@ def _chosen(texts: list[Text], result: SliceResult) -> list[Text]:
     flow = np.array([p in _FLOWS if p else False for p in phase], dtype=np.bool_)
     metadata = np.array([p == "M" for p in phase], dtype=np.bool_)
     timed = ts != NO_TIME
-    other = ~(span | flow | metadata)
+    begin, end = (np.array([p == half for p in phase], dtype=np.bool_) for half in "BE")
+    keep |= (begin & np.isin(ts, result.selection.begins)) | (end & np.isin(ts, result.selection.ends))
+    other = ~(span | flow | metadata | begin | end)
     keep |= metadata | (other & timed & result.selection.on_cpu(ts, ts))
     flow &= timed & result.selection.holds_end(ts)
     out = [texts[i] for i in np.flatnonzero(keep).tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -32,6 +33,7 @@ _SURVEY_COLUMNS = {
     "events": ("ts", "dur", "category", "name", "lane"),
     "calls": ("event", "correlation"),
     "gpu_ops": ("event", "correlation", "device", "stream"),
+    "halves": ("ts", "lane", "name", "spelling", "begin"),
 }
 
 
@@ -42,23 +44,32 @@ class Survey(Assembly):
         super().__init__()
         self._zero_end: int | None = None
         self._span: tuple[int, int] | None = None
+        self._pairs: ChunkColumns | None = None
 
     def add(self, chunk: ChunkColumns) -> None:
         """Take in the next chunk."""
         events = chunk.tables.get("events")
-        if events is None or not len(events["ts"]):
+        kept = chunk
+        if events is not None and len(events["ts"]):
+            self._measure(events["ts"], events["ts"] + events["dur"])
+            marks = np.array([is_mark_name(s) for s in chunk.strings], dtype=np.bool_)[events["name"]]
+            keep = np.isin(events["category"], _SURVEYED) | marks
+            self.n_seen += int((~keep).sum())
+            kept = part_of(chunk, keep)
+        elif "halves" not in chunk.tables:
             return
-        self._measure(events["ts"], events["ts"] + events["dur"])
-        marks = np.array([is_mark_name(s) for s in chunk.strings], dtype=np.bool_)[events["name"]]
-        keep = np.isin(events["category"], _SURVEYED) | marks
-        self.n_seen += int((~keep).sum())
-        kept = part_of(chunk, keep)
         kept.tables = {
             table: {name: kept.tables[table][name] for name in columns}
             for table, columns in _SURVEY_COLUMNS.items()
             if table in kept.tables
         }
         super().add(kept)
+
+    def add_pairs(self, events: ChunkColumns) -> None:
+        """Take in the events of all pairs."""
+        if "events" in events.tables:
+            self._pairs = replace(events, tables=dict(events.tables))
+        self.add(events)
 
     def _measure(self, ts: Array, end: Array) -> None:
         zero = ts == 0
@@ -100,7 +111,13 @@ class Survey(Assembly):
             marks = _wanted(steps, window.steps, subject)
             begin, end = marks[0][1], max(s[2] for s in marks)
         foreign = [s for s in steps if s not in marks]
-        return filled(Selection(begin, end, span, marks, foreign, earlier=window.earlier), tables)
+        found = filled(Selection(begin, end, span, marks, foreign, earlier=window.earlier), tables)
+        if self._pairs is not None:
+            pairs = self._pairs.tables["events"]
+            kept = found.kept(self._pairs)
+            found.begins, found.ends = pairs["ts"][kept], (pairs["ts"] + pairs["dur"])[kept]
+            found.n_pairs = len(kept)
+        return found
 
 
 def _steps(events: dict[str, Array] | None, strings: list[str]) -> list[Step]:

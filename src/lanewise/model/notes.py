@@ -29,7 +29,8 @@ NOTES = Catalog(
         "no-time": "{count:event} left out: no start, or a duration below 0 or beyond a year.",
         "no-duration": "{count:event} without a duration, taken as 0.",
         "strays": "{count:event} at timestamp 0, far from all others: the times are lost, and no sum counts them.",
-        "begin-end": "{count:event} left out that only begin or end something (phases B, E, b, e): Kineto writes events with a duration.",
+        "begin-end": "{begins:begin} without an end and {ends:end} without a begin left out (phases B and E).",
+        "async": "{count:,} asynchronous begins and ends left out (phases b and e): they lie on no thread and no stream.",
         "unknown-category": "{count:event} of a category that lanewise does not know ({names}): shown, not interpreted.",
         "window": "Only a part of the trace was read: {window}.",
         # what the trace cannot tell
