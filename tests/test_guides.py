@@ -13,8 +13,8 @@ from markdown import Section, sections
 from places import ROOT
 
 DOCS = ROOT / "docs"
-# Generated from docstrings, or mostly one table: English only, and the Japanese index says so.
-ENGLISH_ONLY = {"columns.md", "devices.md"}
+# Generated from docstrings: English only, and the Japanese index says so.
+ENGLISH_ONLY = {"columns.md"}
 GUIDES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ENGLISH_ONLY)
 PAIRS = {
     **{name: (DOCS / name, DOCS / "ja" / name) for name in GUIDES},
