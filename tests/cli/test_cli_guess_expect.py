@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from places import ROOT
 
@@ -120,3 +121,20 @@ def test_a_trace_in_place_of_expectations_is_told(lanewise: Callable[..., Any]) 
     done = lanewise("expect", MLP, MLP)
     assert done.status == 2
     assert "is not a text file. The trace comes first: lanewise expect TRACE EXPECTATIONS.toml" in done.err
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_a_long_step_names_whole_words(lanewise: Callable[..., Any], lang: str) -> None:
+    out = lanewise("guess", ROOT / "examples" / "gpt_train_sins.json.gz", "embedding gemm", "--lang", lang).out
+    runs = [line for line in out.splitlines() if line.startswith("  +  ")]
+    assert len(runs) >= 2
+    assert all(cell_len(line) <= 80 and "…" not in line for line in runs)
+    assert "1,250" in out.splitlines()[-1]
+
+
+def test_japanese_sentences_follow_one_another_without_a_blank(lanewise: Callable[..., Any], tmp_path: Path) -> None:
+    file = tmp_path / "e.toml"
+    file.write_text("[step]\nlaunches = 1\npeak_memory = '<=1 GiB'\n")
+    out = lanewise("expect", ROOT / "examples" / "gpt_train_sins.json.gz", file, "--lang", "ja").out
+    assert "。" in out
+    assert "。 " not in out

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from builder import TraceBuilder
-from diffing import COMPILED, EAGER, FUSED, GEMM, built, built_pair, figure, labels
-from lanewise.comparison import Comparison, compare
+from diffing import COMPILED, EAGER, FUSED, GEMM, MUL, built, built_pair, figure, labels
+from lanewise.comparison import Comparison, TraceSide, compare
 from lanewise.comparison.difference import short_names
+from lanewise.comparison.kernel_groups import run_to_run
+from lanewise.comparison.noise import LINK_RUN, MEMORY_RUN
 from lanewise.errors import UsageError
 
 
@@ -82,6 +84,35 @@ def test_a_cpu_that_is_slower_as_a_whole_is_no_change() -> None:
     assert figure(found, "cpu_us").call == "not-seen"
     assert found.pace_ratio == pytest.approx(2, rel=0.05)
     assert "pace" in [c.id for c in found.conditions]
+
+
+def test_a_cpu_figure_is_told_as_it_is_compared() -> None:
+    slow = figure(built_pair(built(EAGER, cpu=100), built(EAGER, cpu=200)), "cpu_us")
+    assert slow.base is not None
+    assert slow.paced_base == pytest.approx(2 * slow.base, rel=0.05)
+    alike = figure(built_pair(built(EAGER, cpu=100), built(EAGER, cpu=101)), "cpu_us")
+    assert alike.paced_base is None
+
+
+def test_a_step_that_waits_for_the_gpu_does_not_take_the_pace_of_the_cpu() -> None:
+    # 160 us of GPU work a step; 48 us of CPU work, then 96: the GPU is the limit in both.
+    found = built_pair(built(EAGER, cpu=10), built(EAGER, cpu=22))
+    assert found.pace_ratio == pytest.approx(2.2, rel=0.05)
+    assert figure(found, "time_profiled_us").paced_base is None
+    # Three times 48 us are less than the GPU's work, ten times are more: the CPU's work is what the step takes then.
+    slower = built_pair(built(EAGER, cpu=10), built(EAGER, cpu=100))
+    step, cpu = figure(slower, "time_profiled_us"), figure(slower, "cpu_us")
+    assert step.paced_base == pytest.approx(cpu.paced_base)
+    assert step.call == "not-seen"
+
+
+def test_a_short_collective_does_not_hide_what_the_kernels_beside_it_do() -> None:
+    # A collective may take 2.5 times as long another day; that is 2 of these 302 us.
+    collective = ("c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 2.0)
+    side = TraceSide(built((collective, *(("aten::mul", MUL, 100.0) for _ in range(3)))).load(), "en")
+    assert [s.kind for s in side.sequence.slots].count("collective") == 1
+    expected = (2 * LINK_RUN + 300 * MEMORY_RUN) / 302
+    assert run_to_run(side.sequence.ns, side.sequence.slots) == pytest.approx(expected, rel=0.01)
 
 
 def test_real_times_win_over_profiled_ones() -> None:

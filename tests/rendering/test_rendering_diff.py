@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from diffing import COMPILED, EAGER, FUSED, built, named
 from lanewise.comparison import Comparison, compare
 from lanewise.comparison.texts import TEXTS
-from lanewise.rendering import diff_markdown, diff_terminal
+from lanewise.rendering import diff_markdown, diff_terminal, markdown
 
 
 @cache
@@ -41,7 +41,7 @@ def test_a_fusion_is_one_line_with_what_it_saves() -> None:
     text = " ".join(diff_terminal.render(two(anyway=True)).split())
     assert f"gelu + mul → {FUSED} × 3 180 µs → 105 µs, 75.1 µs saved" in text
     assert "kernels 12 9 -3" in text
-    assert "other GPU: NVIDIA H200 and NVIDIA A100" in text
+    assert "Other GPU: NVIDIA H200 and NVIDIA A100" in text
     assert "Compared all the same (--anyway)." in text
 
 
@@ -92,3 +92,31 @@ def test_every_text_is_used() -> None:
     prefixes = ("fig-", "idle_", "layer-", "flag-", "fact-", "was-", "gpu-", "kernel-", "cause-", "h-", "col-", "largest-")
     unused = [k for k in TEXTS if not k.startswith(prefixes) and code.count(f'"{k}"') + code.count(f"'{k}'") < 2]
     assert unused == []
+
+
+def test_names_are_no_markup() -> None:
+    hostile = "evil<img src=x>*bold*_under_[link](http://x.example)@someone"
+    comparison = compare([named(built(EAGER), "a"), named(built(((hostile, hostile, 50.0), *EAGER)), "b")])
+    text = diff_markdown.render(comparison)
+    outside = re.sub(r"`[^`]*`", "", text)
+    assert "evil" in outside
+    assert re.findall(r"(?<!\\)(?:<|\[link|\*bold|_under|://|@someone)", outside) == []
+    assert r"\<img" in outside
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("3 _foreach_mul + aten::mul_", r"3 \_foreach_mul + aten::mul\_"),
+        ("triton_red_fused_vi… + a", "triton_red_fused_vi… + a"),
+        ("set `x_` and *y*", r"set `x_` and \*y\*"),
+        ("a &lt; b & c -> d", r"a \&lt; b & c -> d"),
+        ("one\n# two", "one # two"),
+    ],
+)
+def test_a_sentence_as_markdown(text: str, written: str) -> None:
+    assert markdown.prose(text) == written
+
+
+def test_code_with_backticks_and_line_breaks() -> None:
+    assert markdown.code("a\n`b``c") == "``` a `b``c ```"

@@ -20,7 +20,7 @@ export function changes(state: State, pair: DiffPair, sides: [Part, Part], shown
     const i = pair.groups.length + k;
     section.append(card(state, i, change.title, change.text, change.tone, change.id, findingBody(state, change.id, sides[change.side ? 1 : 0]), shown(i), show));
   });
-  for (const text of [pair.same, pair.perhaps]) if (text) section.append(h("p", { class: "soft" }, prose(text)));
+  for (const text of [pair.same, ...pair.remarks]) if (text) section.append(h("p", { class: "soft" }, prose(text)));
   return section;
 }
 

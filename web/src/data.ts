@@ -84,7 +84,7 @@ export interface DiffFinding { id: string; text: string; title: string; tone: "g
 export interface DiffPair {
   new: number; headline: string; points: string[]; tiles: string[][]; conditions: [string, boolean][];
   compile: { title: string; text: string; facts: string[]; layers: DiffTable | null } | null;
-  groups: DiffGroup[]; same: string; findings: DiffFinding[]; perhaps: string; tables: DiffTable[]; needed: string[];
+  groups: DiffGroup[]; same: string; findings: DiffFinding[]; remarks: string[]; tables: DiffTable[]; needed: string[];
 }
 export interface Diff { generator: string; anyway: boolean; many: DiffTable | null; pairs: DiffPair[] }
 export interface DiffPayload {

@@ -206,8 +206,9 @@ export class DiffPage {
     this.both.forEach((side, i) => {
       side.view.origin = steps[i]?.start ?? 0;
       const other = steps[1 - i];
+      const { name } = this.both[1 - i], { state } = side;
       side.view.lines = other && steps[i] ? [{
-        time: side.view.origin + other.gpu_end - other.start, label: this.state.t("step-ends", { name: this.both[1 - i].name }),
+        time: side.view.origin + other.gpu_end - other.start, get label() { return state.t("step-ends", { name }); },
       }] : [];
     });
     this.heads();

@@ -14,7 +14,7 @@ from .figures import TraceSide
 from .noise import LEAST_STEPS
 from .texts import TEXTS
 
-__all__ = ["conditions", "listed_grids", "listed_pace", "pace"]
+__all__ = ["conditions", "listed_grids", "listed_pace", "pace", "pace_differs"]
 
 # What is recorded beside the ops, and costs CPU time for every event of the program.
 _DEAR_FLAGS = ("shapes", "stacks", "modules", "memory")
@@ -122,8 +122,7 @@ def _warming(side: TraceSide) -> bool:
 def _work(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
     a, b = (_product_types(s) for s in (base, new))
     if a and b and a != b:
-        sep = TEXTS("separator", lang)
-        yield Condition("dtype", TEXTS("cond-dtype", lang, a=sep.join(sorted(a)), b=sep.join(sorted(b))))
+        yield Condition("dtype", TEXTS("cond-dtype", lang, a=_types_text(a, lang), b=_types_text(b, lang), new=names[1]))
     work_a, work_b = (_weight_flops(s) for s in (base, new))
     if work_a and work_b and abs(work_b / work_a - 1) > _WORK_LISTED:
         spoils = max(work_a, work_b) > (1 + _WORK_SPOILS) * min(work_a, work_b)
@@ -132,8 +131,18 @@ def _work(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) ->
         yield Condition("shapes", text, ["gpu", "cpu", "time"] if spoils else [])
 
 
-def _product_types(side: TraceSide) -> set[str]:
-    return {s.kernel.dtype for s in side.sequence.slots if s.kind in ("gemm", "conv", "attention") and s.kernel.dtype}
+def _product_types(side: TraceSide) -> set[tuple[str, bool]]:
+    """Types that a step's products compute in, as far as kernels name them, and whether they do without tensor cores."""
+    return {
+        (s.kernel.dtype, s.kernel.tensor_cores is False)
+        for s in side.sequence.slots
+        if s.kind in ("gemm", "conv", "attention") and s.kernel.dtype
+    }
+
+
+def _types_text(types: set[tuple[str, bool]], lang: str) -> str:
+    words = [TEXTS("type-without", lang, type=name) if without else name for name, without in sorted(types)]
+    return TEXTS("separator", lang).join(words)
 
 
 def _weight_flops(side: TraceSide) -> float | None:
@@ -183,6 +192,11 @@ def pace(base: TraceSide, new: TraceSide) -> float | None:
     return float(ratios[order][min(half, len(order) - 1)])
 
 
+def pace_differs(ratio: float) -> bool:
+    """Whether a pace differs enough from 1 to be said."""
+    return not 1 / PACE_LISTED <= ratio <= PACE_LISTED
+
+
 def _call_times(side: TraceSide) -> dict[str, tuple[float, float]]:
     """Median own time and sum of each name of ops and calls in the steps, waits left out; in ns."""
     return side.own_times(_PACE_CALLS)
@@ -190,7 +204,7 @@ def _call_times(side: TraceSide) -> dict[str, tuple[float, float]]:
 
 def listed_pace(ratio: float | None, names: tuple[str, str], lang: str) -> list[Condition]:
     """The pace as a condition, where it differs enough to matter."""
-    if ratio is None or 1 / PACE_LISTED <= ratio <= PACE_LISTED:
+    if ratio is None or not pace_differs(ratio):
         return []
     slower, factor = (names[1], ratio) if ratio > 1 else (names[0], 1 / ratio)
     return [Condition("pace", TEXTS("cond-pace", lang, ratio=f"{factor:.2g}", name=slower))]

@@ -181,7 +181,7 @@ def _verdict(base: TraceSide, new: TraceSide, times: Sequence[Figure], lang: str
     side = new if new.compiled else base
     slower_gpu = gpu.call == ("more" if new.compiled else "less")
     faster_gpu = gpu.call == ("less" if new.compiled else "more")
-    gained = sign * ((step.base or 0.0) - (step.new or 0.0))
+    gained = sign * ((step.compared_base or 0.0) - (step.new or 0.0))
     faster = step.call == ("less" if new.compiled else "more")
     slower = step.call == ("more" if new.compiled else "less")
     if faster and not slower_gpu:

@@ -16,7 +16,7 @@ from lanewise.report import us
 from lanewise.version import __version__
 
 from . import noise
-from .comparability import conditions, listed_grids, listed_pace, pace
+from .comparability import conditions, listed_grids, listed_pace, pace, pace_differs
 from .compile_verdict import compile_verdict
 from .document import SCHEMA, Comparison, Condition, Figure, FindingChange, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
@@ -195,10 +195,13 @@ def _all_times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool,
 def _finding_changes(
     base: TraceSide, new: TraceSide, times: Items[Figure], found: Items[Condition], spoiled: set[str], certain: bool
 ) -> list[FindingChange]:
-    faster = any(f.id in ("time_us", "time_profiled_us") and f.call == "less" for f in times)
+    less = {f.id for f in times if f.call == "less"}
+    faster = bool({"time_us", "time_profiled_us"} & less)
     real = base.real_ns is not None and new.real_ns is not None
     loose = "cpu" in spoiled or (any(c.id == "pace" for c in found) and not real)
-    return finding_changes(base.report, new.report, certain=certain, faster=faster, spoiled=loose)
+    return finding_changes(
+        base.report, new.report, certain=certain, faster=faster, lighter=faster or "gpu_us" in less, spoiled=loose
+    )
 
 
 def _spread(base: TraceSide, new: TraceSide) -> float | None:
@@ -261,14 +264,14 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
         if x is None or y is None:
             continue
         spoils = {"gpu"} if key == "gpu" else {"time", "gpu"} if key == "time" and gpu_bound else {"cpu", "time", "gpu"}
-        run, scale = _run(key, gpu_bound, paired, ratio)
+        run, scale = _run(base, key, gpu_bound, paired, ratio)
         if key == "gpu" or (key == "time" and gpu_bound):
             run += 0.0 if paired else links * noise.LINK_RUN
         out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled)))
     return out
 
 
-def _run(key: str, gpu_bound: bool, paired: bool, ratio: float | None) -> tuple[float, float]:
+def _run(base: TraceSide, key: str, gpu_bound: bool, paired: bool, ratio: float | None) -> tuple[float, float]:
     """What two runs differ by in a figure, and the pace by which the base is scaled first."""
     if paired:
         return 0.0, 1.0
@@ -276,13 +279,28 @@ def _run(key: str, gpu_bound: bool, paired: bool, ratio: float | None) -> tuple[
         return noise.BUSY_RUN, 1.0
     if key == "time" and gpu_bound:
         return noise.GPU_BOUND_RUN, 1.0
-    return (noise.PROFILED_CPU_RUN, 1.0) if ratio is None else (noise.CPU_PACED_RUN, ratio)
+    return (noise.PROFILED_CPU_RUN, 1.0) if ratio is None else (noise.CPU_PACED_RUN, _scale(base, key, ratio))
+
+
+def _scale(base: TraceSide, key: str, ratio: float) -> float:
+    """How many times as long a figure of the base would take at another pace of the CPU.
+
+    Where the step waits for the GPU, the CPU has room: it may be slower until its work takes as long as the step, and gains
+    nothing by being faster. A step is never shorter than the GPU's work in it.
+    """
+    whole, cpu = (float(np.median(base.times[k])) for k in (key, "cpu"))
+    if key == "cpu" or not whole:
+        return ratio
+    gpu = float(np.median(base.times["gpu"])) if key == "time" and "gpu" in base.times else 0.0
+    waits = base.gpu_share is not None and base.gpu_share >= noise.GPU_BOUND and whole > cpu
+    return max(ratio * cpu, whole) / whole if waits else max(ratio * whole, min(gpu, whole)) / whole
 
 
 def _figure(name: str, judgement: noise.Judgement, withheld: bool, group: str = "time") -> Figure:
     call = "withheld" if withheld else judgement.call
     margin = None if withheld else judgement.margin_ratio
-    return Figure(name, group, us(judgement.base), us(judgement.new), call, margin)
+    paced = None if withheld or not pace_differs(judgement.pace) else us(judgement.base * judgement.pace)
+    return Figure(name, group, us(judgement.base), us(judgement.new), call, margin, paced)
 
 
 def _drift(base: TraceSide, ratio: float | None) -> float:

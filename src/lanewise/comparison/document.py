@@ -90,6 +90,8 @@ class Figure(Struct, frozen=True):
         call: one of `CALLS`.
         margin_ratio: what the difference had to exceed, as a part of the base (at the new trace's pace, see `Pair.pace_ratio`);
             null for counts and what is withheld.
+        paced_base: the base at the new trace's pace, which is what the new value is compared with; null where both are compared
+            as they are.
     """
 
     id: str
@@ -98,6 +100,12 @@ class Figure(Struct, frozen=True):
     new: float | None
     call: str
     margin_ratio: float | None = None
+    paced_base: float | None = None
+
+    @property
+    def compared_base(self) -> float | None:
+        """What the new value is compared with."""
+        return self.base if self.paced_base is None else self.paced_base
 
 
 class KernelPart(Struct, frozen=True):
@@ -158,9 +166,10 @@ class FindingChange(Struct, frozen=True):
 
     Attributes:
         id: of the finding.
-        change: ``lost``, ``gained``, ``smaller``, ``larger``; ``uncovered``: gained, since the step around it became shorter.
+        change: ``lost``, ``gained``, ``smaller``, ``larger``; ``uncovered``: gained, since the step around it became shorter,
+            or the GPU has less to do; ``unchecked``: in one trace only, and the other could not be checked for it.
         title: the finding's title in the trace where it is dearer.
-        base_ratio, new_ratio: share of the step that it would save; null where there is no such finding.
+        base_ratio, new_ratio: share of the step that it would save; null where there is no such finding, or none worth 1 %.
         certain: whether a difference of the structure, or a called difference of times, is behind it; otherwise it may come
             and go with the noise of the recordings.
         general: a general symptom.

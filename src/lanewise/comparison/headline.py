@@ -9,7 +9,7 @@ from .noise import CPU_RUN, GPU_BOUND_RUN
 from .texts import TEXTS
 from .wording import group_parts
 
-__all__ = ["headline", "needed", "points", "signed_percent", "step_figure"]
+__all__ = ["headline", "needed", "paced_percent", "points", "signed_percent", "step_figure"]
 
 _MOST_COUNTS = 3
 # A kernel's own time is worth the headline where what runs is the same.
@@ -53,6 +53,12 @@ def signed_percent(a: float | None, b: float | None, lang: str) -> str:
     return ("+" if b > a else "-") + units.percent(abs(b / a - 1), lang)
 
 
+def paced_percent(figure: Figure, lang: str) -> str:
+    """The change of a figure as it is judged: at one pace of the CPU, and said so, where the two traces differ in that."""
+    ratio = signed_percent(figure.compared_base, figure.new, lang)
+    return ratio if figure.paced_base is None else TEXTS("at-pace", lang, ratio=ratio)
+
+
 def _time(pair: Pair, names: tuple[str, str], lang: str) -> str:
     step = step_figure(pair)
     if step is None or step.call == "unknown":
@@ -62,8 +68,11 @@ def _time(pair: Pair, names: tuple[str, str], lang: str) -> str:
     a, b = _duration(step.base, lang), _duration(step.new, lang)
     if step.call == "not-seen":
         margin = units.percent(step.margin_ratio, lang)
+        if step.paced_base is not None:
+            ratio = signed_percent(step.paced_base, step.new, lang)
+            return TEXTS("time-not-seen-paced", lang, a=a, b=b, ratio=ratio, margin=margin)
         return TEXTS("time-not-seen", lang, a=a, b=b, margin=margin)
-    ratio = signed_percent(step.base, step.new, lang)
+    ratio = paced_percent(step, lang)
     if step.id == "time_profiled_us":
         ratio = f"{ratio}{TEXTS('separator', lang)}{TEXTS('time-profiled', lang)}"
     return TEXTS("faster" if step.call == "less" else "slower", lang, new=names[1], a=a, b=b, ratio=ratio)

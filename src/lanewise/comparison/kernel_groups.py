@@ -20,7 +20,7 @@ from .noise import LINK_RUN, MEMORY_RUN, OP_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
 
-__all__ = ["Groups", "kernel_groups", "link_share", "one_recording", "untold", "without_cpu"]
+__all__ = ["Groups", "kernel_groups", "link_share", "one_recording", "run_to_run", "untold", "without_cpu"]
 
 Array = npt.NDArray[Any]
 
@@ -132,8 +132,7 @@ def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paire
     a, b = base.sequence, new.sequence
     left = [i for m in found for i in m.base]
     right = [j for m in found for j in m.new]
-    ns_a = a.ns[:, left].sum(axis=1) if left else np.zeros(1)
-    ns_b = b.ns[:, right].sum(axis=1) if right else np.zeros(1)
+    ns_a, ns_b = a.ns[:, left], b.ns[:, right]
     least = 0.0 if paired else max(_TICK_NS * max(len(left), len(right)), _LEAST_SHARE * _step_ns(a))
     verdict = _judged(ns_a, ns_b, [a.slots[i] for i in left], [b.slots[j] for j in right], paired, least)
     first = found[0]
@@ -190,14 +189,26 @@ def _sum_of_medians(ns: Array, places: list[int]) -> float:
     return float(np.median(ns[:, places], axis=0).sum()) if places else 0.0
 
 
-def _judged(a: Array, b: Array, left: list[Slot], right: list[Slot], paired: bool, least: float) -> Judgement:
-    """Times of a group; what two runs differ by is that of its ops, the larger where they differ."""
+def _judged(ns_a: Array, ns_b: Array, left: list[Slot], right: list[Slot], paired: bool, least: float) -> Judgement:
+    """Times of a group, of each op in each step; what two runs differ by is that of the side of which it is more."""
+    a, b = (x.sum(axis=1) if x.size else np.zeros(1) for x in (ns_a, ns_b))
     if not left or not right:
         # What is gone or new is exact; its time needs no margin.
         return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
-    slots = left + right
-    run = max(_RUNS.get(s.kind, PRODUCT_RUN if products(s) else MEMORY_RUN) for s in slots)
-    return judged(a, b, run, paired=paired, least=least)
+    return judged(a, b, max(run_to_run(ns_a, left), run_to_run(ns_b, right)), paired=paired, least=least)
+
+
+def run_to_run(ns: Array, slots: list[Slot]) -> float:
+    """What two runs differ by in the time of some ops, each by its share: a small copy does not hide what a hundred kernels do.
+
+    Args:
+        ns: (steps, ops), times of the ops.
+        slots: the ops.
+    """
+    runs = np.array([_RUNS.get(s.kind, PRODUCT_RUN if products(s) else MEMORY_RUN) for s in slots])
+    medians = np.median(ns, axis=0)
+    whole = float(medians.sum())
+    return float((runs * medians).sum()) / whole if whole else float(runs.max())
 
 
 def _step_ns(sequence: Sequence) -> float:

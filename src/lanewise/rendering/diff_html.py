@@ -21,24 +21,7 @@ from lanewise.report import Report
 from lanewise.timeline import Timeline
 from lanewise.timeline.colours import CLASSES
 
-from .diff_words import (
-    BAD,
-    FIGURE_GROUPS,
-    GOOD,
-    certain_findings,
-    figure_rows,
-    finding_text,
-    group_numbers,
-    heads_of,
-    ladder_heads,
-    ladder_rows,
-    layer_rows,
-    noise_text,
-    number_text,
-    section_title,
-    shared_counts,
-    times_note,
-)
+from . import diff_words
 from .html import differing, kernel_words, page, words
 
 __all__ = ["ShownSide", "page_data", "render"]
@@ -88,7 +71,7 @@ def page_data(comparisons: Mapping[str, Comparison], sides: Sequence[ShownSide],
 
 def _words(lang: str) -> dict[str, str]:
     """The words of the comparison that the page itself needs."""
-    titles = {key: section_title(key, lang) for key in ("h-conditions", "h-needed")}
+    titles = {key: diff_words.section_title(key, lang) for key in ("h-conditions", "h-needed")}
     return titles | {key: TEXTS(key, lang) for key in ("col-base", "col-new", "withheld-hint", "anyway")}
 
 
@@ -119,7 +102,7 @@ def _proofs(comparison: Comparison, pair: Pair, sides: Sequence[ShownSide]) -> l
         left = len(base.findings) + before + i if group.base_evidence else -1
         out.append((left, len(new.findings) + i if group.new_evidence else -1))
     places = [{f.id: report.findings.index(f) for f in dearest(report).values()} for report in (base, new)]
-    out += [(places[0].get(c.id, -1), places[1].get(c.id, -1)) for c in certain_findings(pair)[0]]
+    out += [(places[0].get(c.id, -1), places[1].get(c.id, -1)) for c in diff_words.certain_findings(pair)]
     return out
 
 
@@ -129,8 +112,8 @@ def _document(comparison: Comparison) -> dict[str, Any]:
     many = None
     if len(comparison.pairs) > 1:
         title = TEXTS("title-many", lang, base=comparison.sides[0].name, count=len(comparison.pairs))
-        many = {"title": title, "heads": ladder_heads(lang), "rows": ladder_rows(comparison, lang)}
-        many["note"] = times_note(comparison, lang)
+        many = {"title": title, "heads": diff_words.ladder_heads(lang), "rows": diff_words.ladder_rows(comparison, lang)}
+        many["note"] = diff_words.times_note(comparison, lang)
     return {
         "generator": comparison.generator,
         "anyway": comparison.anyway,
@@ -141,28 +124,27 @@ def _document(comparison: Comparison) -> dict[str, Any]:
 
 def _pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     lang = comparison.lang
-    sure, perhaps = certain_findings(pair)
     figures = [f for f in pair.figures if f.group == _TILES]
     return {
         "new": pair.new,
         "headline": pair.headline,
         "points": pair.points,
-        "tiles": [[*row, figure.call] for row, figure in zip(figure_rows(figures, lang), figures, strict=True)],
+        "tiles": [[*row, figure.call] for row, figure in zip(diff_words.figure_rows(figures, lang), figures, strict=True)],
         "compile": _compile(pair, lang),
         "conditions": [[condition.text, bool(condition.spoils)] for condition in pair.conditions],
         "groups": [_group(group, lang) for group in pair.kernels],
-        "same": TEXTS("kernels-same", lang, count=number_text(pair.kernels_same, lang)) if pair.kernels_same else "",
+        "same": TEXTS("kernels-same", lang, count=diff_words.number_text(pair.kernels_same, lang)) if pair.kernels_same else "",
         "findings": [
             {
                 "id": c.id,
-                "text": finding_text(c, lang),
+                "text": diff_words.finding_text(c, lang),
                 "title": c.title,
-                "tone": "good" if c.change in GOOD else "bad" if c.change in BAD else "",
-                "side": 0 if c.change in GOOD else pair.new,
+                "tone": diff_words.tone(c),
+                "side": 0 if diff_words.tone(c) == "good" else pair.new,
             }
-            for c in sure
+            for c in diff_words.certain_findings(pair)
         ],
-        "perhaps": noise_text(perhaps, lang),
+        "remarks": diff_words.finding_remarks(comparison, pair),
         "tables": [*_tables(pair, lang), *_ops(pair, lang)],
         "needed": pair.needed,
     }
@@ -172,16 +154,17 @@ def _compile(pair: Pair, lang: str) -> dict[str, Any] | None:
     verdict = pair.compile
     if verdict is None:
         return None
-    rows = [[*row, "", ""] for row in layer_rows(verdict, lang)]
-    heads = heads_of(("layer", "base", "new"), lang)
-    layers = {"title": section_title("h-layers", lang), "heads": heads, "rows": rows, "note": ""} if rows else None
-    return {"title": section_title("h-compile", lang), "text": verdict.text, "facts": verdict.facts, "layers": layers}
+    rows = [[*row, "", ""] for row in diff_words.layer_rows(verdict, lang)]
+    heads = diff_words.heads_of(("layer", "base", "new"), lang)
+    layers = {"title": diff_words.section_title("h-layers", lang), "heads": heads, "rows": rows, "note": ""} if rows else None
+    title = diff_words.section_title("h-compile", lang)
+    return {"title": title, "text": verdict.text, "facts": verdict.facts, "layers": layers}
 
 
 def _group(group: KernelGroup, lang: str) -> dict[str, Any]:
     return {
         "title": group_title(group, lang),
-        "numbers": group_numbers(group, lang),
+        "numbers": diff_words.group_numbers(group, lang),
         "call": group.call,
         "place": group.place,
         "times": group.times,
@@ -191,26 +174,26 @@ def _group(group: KernelGroup, lang: str) -> dict[str, Any]:
 
 
 def _part(part: KernelPart, lang: str) -> tuple[str, str, str, str]:
-    return (number_text(part.count, lang), part.label, part.name, part.op or "")
+    return (diff_words.number_text(part.count, lang), part.label, part.name, part.op or "")
 
 
 def _tables(pair: Pair, lang: str) -> list[dict[str, Any]]:
     """The figures of a step that differ, by what they are about; those that are the same in a sentence below."""
     out = []
-    heads = heads_of(("figure", "base", "new", "change"), lang)
-    for group, key in FIGURE_GROUPS:
+    heads = diff_words.heads_of(("figure", "base", "new", "change"), lang)
+    for group, key in diff_words.FIGURE_GROUPS:
         figures = [f for f in pair.figures if f.group == group and group != _TILES]
         shown = [f for f in figures if f.call != "same"]
-        rows = [[*row, figure.call] for row, figure in zip(figure_rows(shown, lang), shown, strict=True)]
-        note = shared_counts(figures, lang)
+        rows = [[*row, figure.call] for row, figure in zip(diff_words.figure_rows(shown, lang), shown, strict=True)]
+        note = diff_words.shared_counts(figures, lang)
         if rows or note:
-            out.append({"title": section_title(key, lang), "heads": heads, "rows": rows, "note": note})
+            out.append({"title": diff_words.section_title(key, lang), "heads": heads, "rows": rows, "note": note})
     return out
 
 
 def _ops(pair: Pair, lang: str) -> list[dict[str, Any]]:
     if not pair.ops:
         return []
-    rows = [[o.name, number_text(o.base, lang), number_text(o.new, lang), "", ""] for o in pair.ops]
-    heads = heads_of(("op", "base", "new"), lang)
-    return [{"title": section_title("h-ops", lang), "heads": heads, "rows": rows, "note": ""}]
+    rows = [[o.name, diff_words.number_text(o.base, lang), diff_words.number_text(o.new, lang), "", ""] for o in pair.ops]
+    heads = diff_words.heads_of(("op", "base", "new"), lang)
+    return [{"title": diff_words.section_title("h-ops", lang), "heads": heads, "rows": rows, "note": ""}]

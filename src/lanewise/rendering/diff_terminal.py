@@ -11,24 +11,7 @@ from lanewise.comparison.document import Comparison, CompileVerdict, Pair
 from lanewise.comparison.texts import TEXTS
 from lanewise.comparison.wording import group_title
 
-from .diff_words import (
-    BAD,
-    FIGURE_GROUPS,
-    GOOD,
-    certain_findings,
-    figure_rows,
-    finding_text,
-    group_numbers,
-    heads_of,
-    ladder_rows,
-    layer_rows,
-    noise_text,
-    number_text,
-    shared_counts,
-    shows_ops,
-    summary,
-    times_note,
-)
+from . import diff_words
 from .layout import Column, columns, printed
 from .page import Page
 
@@ -38,6 +21,7 @@ __all__ = ["render"]
 _MOST_GROUPS = 3
 # Cells for a trace's name before columns are left out, in a usual and in a narrow terminal.
 _NAME, _SHORT_NAME, _WIDE = 26, 12, 76
+_TONES = {"good": ("✓", "green"), "bad": ("✗", "red"), "": ("·", "")}
 _CALL_STYLE = {"less": "green", "more": "red"}
 
 
@@ -65,13 +49,13 @@ def _title(comparison: Comparison, pair: Pair) -> str:
 
 def _one(page: Page, comparison: Comparison, pair: Pair) -> None:
     page.add(Text(_title(comparison, pair), style="bold"))
-    page.paragraph(summary(pair, page.lang))
+    page.paragraph(diff_words.summary(pair, page.lang))
     _compile(page, pair.compile)
     _conditions(page, comparison, pair)
     _figures(page, pair)
     _kernels(page, pair)
     _ops(page, comparison, pair)
-    _findings(page, pair)
+    _findings(page, comparison, pair)
     _layers(page, pair.compile)
     if pair.needed:
         page.heading(TEXTS("h-needed", page.lang))
@@ -92,15 +76,15 @@ def _conditions(page: Page, comparison: Comparison, pair: Pair) -> None:
 def _figures(page: Page, pair: Pair) -> None:
     lang = page.lang
     heads = _numbers(("figure", "base", "new", "change"), lang)
-    for group, key in FIGURE_GROUPS:
+    for group, key in diff_words.FIGURE_GROUPS:
         figures = [f for f in pair.figures if f.group == group]
         shown = [f for f in figures if f.call != "same" or page.verbose]
-        same = shared_counts(figures, lang)
+        same = diff_words.shared_counts(figures, lang)
         if not shown and not same:
             continue
         page.heading(TEXTS(key, lang))
         if shown:
-            page.lines += columns(heads, figure_rows(shown, lang), page.width)
+            page.lines += columns(heads, diff_words.figure_rows(shown, lang), page.width)
         if same and not page.verbose:
             page.paragraph(same, indent=2, style="dim")
 
@@ -113,7 +97,7 @@ def _kernels(page: Page, pair: Pair) -> None:
         page.heading(TEXTS("h-kernels", lang))
     for group in pair.kernels[: page.limit]:
         page.item(group_title(group, lang))
-        numbers = group_numbers(group, lang)
+        numbers = diff_words.group_numbers(group, lang)
         if numbers:
             page.paragraph(numbers, indent=4, style=_CALL_STYLE.get(group.call, "dim"))
     rest = len(pair.kernels) - page.limit
@@ -125,27 +109,27 @@ def _kernels(page: Page, pair: Pair) -> None:
 
 def _ops(page: Page, comparison: Comparison, pair: Pair) -> None:
     """Ops by name: where no GPU work tells what a step does, or when all is wanted."""
-    if not shows_ops(comparison, pair, page.verbose):
+    if not diff_words.shows_ops(comparison, pair, page.verbose):
         return
     page.heading(TEXTS("h-ops", page.lang))
     for op in pair.ops[: page.limit]:
-        page.item(f"{op.name} {number_text(op.base, page.lang)} → {number_text(op.new, page.lang)}")
+        page.item(f"{op.name} {diff_words.number_text(op.base, page.lang)} → {diff_words.number_text(op.new, page.lang)}")
     if len(pair.ops) > page.limit:
         page.paragraph(TEXTS("more-groups", page.lang, count=units.count(len(pair.ops) - page.limit)), indent=2, style="dim")
 
 
-def _findings(page: Page, pair: Pair) -> None:
+def _findings(page: Page, comparison: Comparison, pair: Pair) -> None:
     lang = page.lang
-    sure, perhaps = certain_findings(pair)
-    if not sure and not perhaps:
+    sure, remarks = diff_words.certain_findings(pair), diff_words.finding_remarks(comparison, pair)
+    if not sure and not remarks:
         return
     page.heading(TEXTS("h-findings", lang))
     for change in sure:
-        mark, style = ("✓", "green") if change.change in GOOD else ("✗", "red") if change.change in BAD else ("·", "")
-        page.item(finding_text(change, lang), mark=mark, mark_style=style)
+        mark, style = _TONES[diff_words.tone(change)]
+        page.item(diff_words.finding_text(change, lang), mark=mark, mark_style=style)
         page.paragraph(change.title, indent=4, style="dim")
-    if perhaps:
-        page.paragraph(noise_text(perhaps, lang), indent=2, style="dim")
+    for text in remarks:
+        page.paragraph(text, indent=2, style="dim")
 
 
 def _compile(page: Page, verdict: CompileVerdict | None) -> None:
@@ -158,7 +142,7 @@ def _compile(page: Page, verdict: CompileVerdict | None) -> None:
 
 
 def _layers(page: Page, verdict: CompileVerdict | None) -> None:
-    rows = layer_rows(verdict, page.lang)
+    rows = diff_words.layer_rows(verdict, page.lang)
     if rows:
         page.heading(TEXTS("h-layers", page.lang))
         page.lines += columns(_numbers(("layer", "base", "new"), page.lang), rows, page.width)
@@ -166,7 +150,7 @@ def _layers(page: Page, verdict: CompileVerdict | None) -> None:
 
 def _numbers(keys: Sequence[str], lang: str) -> list[Column]:
     """A column of names, and columns of numbers beside it."""
-    name, *numbers = heads_of(keys, lang)
+    name, *numbers = diff_words.heads_of(keys, lang)
     return [Column(name, least=16), *(Column(head, right=True) for head in numbers)]
 
 
@@ -185,8 +169,8 @@ def _many(page: Page, comparison: Comparison) -> None:
         Column(TEXTS("col-cpu", lang), right=True),
         Column(TEXTS("col-time", lang), right=True),
     ]
-    page.lines += columns(heads, ladder_rows(comparison, lang), page.width, indent=0)
-    note = times_note(comparison, lang)
+    page.lines += columns(heads, diff_words.ladder_rows(comparison, lang), page.width, indent=0)
+    note = diff_words.times_note(comparison, lang)
     if note:
         page.paragraph(note, style="dim")
     page.heading(TEXTS("h-reveals", lang))
@@ -206,10 +190,10 @@ def _reveal(page: Page, comparison: Comparison, pair: Pair) -> None:
     lang, name = page.lang, comparison.sides[pair.new].name
     page.item(pair.headline if name in pair.headline else f"{name}: {pair.headline}")
     for group in pair.kernels[: None if page.verbose else _MOST_GROUPS]:
-        texts = [t for t in (group_title(group, lang), group_numbers(group, lang)) if t]
+        texts = [t for t in (group_title(group, lang), diff_words.group_numbers(group, lang)) if t]
         page.item(TEXTS("separator", lang).join(texts), mark="·", indent=4)
     if pair.compile is not None:
         page.paragraph(pair.compile.text, indent=4)
-    sure = [finding_text(c, lang) for c in pair.findings if c.certain and not c.general]
+    sure = [diff_words.finding_text(c, lang) for c in pair.findings if c.certain and not c.general]
     if sure:
         page.paragraph(TEXTS("separator", lang).join(sure), indent=4, style="dim")

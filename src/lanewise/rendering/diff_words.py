@@ -6,40 +6,39 @@ from collections.abc import Sequence
 
 from lanewise import units
 from lanewise.comparison.document import Comparison, CompileVerdict, Figure, FindingChange, KernelGroup, Pair
-from lanewise.comparison.headline import signed_percent
+from lanewise.comparison.headline import paced_percent
 from lanewise.comparison.texts import TEXTS
+from lanewise.engine import LEAST_SHARE
 
 from .layout import sentence_case
 from .page import us_text
 
 __all__ = [
-    "BAD",
     "FIGURE_GROUPS",
-    "GOOD",
     "certain_findings",
     "change_text",
     "figure_label",
     "figure_rows",
+    "finding_remarks",
     "finding_text",
     "group_numbers",
     "heads_of",
     "ladder_heads",
     "ladder_rows",
     "layer_rows",
-    "noise_text",
     "number_text",
     "section_title",
     "shared_counts",
     "shows_ops",
     "summary",
     "times_note",
+    "tone",
     "value_text",
 ]
 
 FIGURE_GROUPS = (("time", "h-times"), ("structure", "h-structure"), ("idle", "h-idle"))
 """Groups of figures and their headings, in the order in which they are shown."""
-GOOD, BAD = ("lost", "smaller"), ("gained", "larger")
-"""Changes of findings by what they mean; ``uncovered`` is neither."""
+_TONES = {"lost": "good", "smaller": "good", "gained": "bad", "larger": "bad"}
 
 _ARROW = " → "
 _LADDER = ("col-trace", "col-kernels", "fig-launches", "col-copies", "col-syncs", "col-gpu", "col-cpu", "col-time")
@@ -74,10 +73,17 @@ def change_text(figure: Figure, lang: str) -> str:
             return ("+" if figure.call == "more" else "-") + number_text(abs((figure.new or 0) - (figure.base or 0)), lang)
         if not figure.base or not figure.new:
             return ("+" if figure.call == "more" else "-") + us_text(abs((figure.new or 0) - (figure.base or 0)), lang)
-        return signed_percent(figure.base, figure.new, lang)
-    if figure.call == "not-seen" and figure.margin_ratio and figure.margin_ratio < 1:
-        return TEXTS("not-seen-below", lang, margin=units.percent(figure.margin_ratio, lang))
-    return TEXTS(figure.call, lang)
+        return paced_percent(figure, lang)
+    if figure.call == "not-seen" and figure.paced_base:
+        return TEXTS("not-seen-paced", lang, ratio=paced_percent(figure, lang))
+    return _not_seen(figure.margin_ratio, lang) if figure.call == "not-seen" else TEXTS(figure.call, lang)
+
+
+def _not_seen(margin_ratio: float | None, lang: str) -> str:
+    """No difference, and what it would have had to exceed where that is not everything."""
+    if margin_ratio and margin_ratio < 1:
+        return TEXTS("not-seen-below", lang, margin=units.percent(margin_ratio, lang))
+    return TEXTS("not-seen", lang)
 
 
 def figure_rows(figures: list[Figure], lang: str) -> list[list[str]]:
@@ -104,7 +110,7 @@ def group_numbers(group: KernelGroup, lang: str) -> str:
     elif group.call == "more":
         out.append(TEXTS("added-time", lang, time=us_text(delta, lang)))
     elif group.call == "not-seen":
-        out.append(TEXTS("about-same", lang))
+        out.append(_not_seen(group.margin_ratio, lang))
     moved = None if group.base_bytes is None or group.new_bytes is None else group.new_bytes - group.base_bytes
     if moved is not None and abs(moved) >= _LEAST_BYTES:
         key = "traffic-less" if moved < 0 else "traffic-more"
@@ -121,14 +127,36 @@ def finding_text(change: FindingChange, lang: str) -> str:
     text = f"{TEXTS(change.change, lang)}: {change.id}"
     detail = TEXTS("would-save", lang, ratio=units.percent(price, lang)) if price is not None else ""
     if change.change in ("smaller", "larger"):
-        detail = f"{units.percent(change.base_ratio, lang)}{_ARROW}{units.percent(change.new_ratio, lang)}"
+        detail = f"{_share_text(change.base_ratio, lang)}{_ARROW}{_share_text(change.new_ratio, lang)}"
     return TEXTS("with-detail", lang, text=text, detail=detail) if detail else text
 
 
-def noise_text(changes: list[FindingChange], lang: str) -> str:
-    """The findings whose change may be noise, in one sentence; empty for none."""
-    ids = TEXTS("separator", lang).join(finding_text(c, lang) for c in changes)
-    return TEXTS("maybe-noise", lang, ids=ids) if changes else ""
+def tone(change: FindingChange) -> str:
+    """``good`` or ``bad``; empty for what is neither: a finding that was there before."""
+    return _TONES.get(change.change, "")
+
+
+def _share_text(ratio: float | None, lang: str) -> str:
+    """What a finding would save; one that is there without being worth a finding has no number."""
+    if ratio is None:
+        return TEXTS("below-least", lang, ratio=units.percent(LEAST_SHARE, lang))
+    return units.percent(ratio, lang)
+
+
+def finding_remarks(comparison: Comparison, pair: Pair) -> list[str]:
+    """Findings whose change may be noise, and those of which one recording cannot tell, in a sentence each."""
+    lang = comparison.lang
+    out = []
+    perhaps = [c for c in pair.findings if not c.certain and c.change != "unchecked"]
+    if perhaps:
+        out.append(TEXTS("maybe-noise", lang, ids=TEXTS("separator", lang).join(finding_text(c, lang) for c in perhaps)))
+    found = [c for c in pair.findings if c.change == "unchecked"]
+    for side in (0, pair.new):
+        ids = [c.id for c in found if c.id in comparison.sides[side].findings]
+        if ids:
+            name = comparison.sides[side].name
+            out.append(TEXTS("unchecked-in", lang, name=name, ids=TEXTS("separator", lang).join(ids)))
+    return out
 
 
 def heads_of(keys: Sequence[str], lang: str) -> list[str]:
@@ -188,6 +216,6 @@ def times_note(comparison: Comparison, lang: str) -> str:
     return "" if sources == {"unprofiled"} else TEXTS("note-profiled" if "unprofiled" not in sources else "note-mixed", lang)
 
 
-def certain_findings(pair: Pair) -> tuple[list[FindingChange], list[FindingChange]]:
-    """Findings that changed with something else behind them, and those that may be noise."""
-    return [c for c in pair.findings if c.certain], [c for c in pair.findings if not c.certain]
+def certain_findings(pair: Pair) -> list[FindingChange]:
+    """Findings that changed with something else behind them; of the others `finding_remarks` tells."""
+    return [c for c in pair.findings if c.certain]

@@ -93,4 +93,4 @@ def _score(found: Outcomes, lang: str, strict: bool) -> str:
         parts.append(EXPECT("unchecked-count", lang, count=unchecked))
         if strict:
             parts.append(EXPECT("strict", lang))
-    return " ".join(parts)
+    return ("" if lang == "ja" else " ").join(parts)

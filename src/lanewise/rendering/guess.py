@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from lanewise import units
@@ -77,7 +78,7 @@ def _table(found: Guess, lang: str, width: int, verbose: bool) -> list[Text]:
     following = iter(lines)
     table = [head, *(next(following) if len(g) == 1 else _run_of(g, lang, width) for g in shown)]
     rest = sum(len(g) for g in groups[len(shown) :])
-    return [*table, Text(f"  … {rest}", style="dim")] if rest else table
+    return [*table, Text(f"  … {units.count(rest)}", style="dim")] if rest else table
 
 
 def _folded(rows: Sequence[GuessRow]) -> list[list[GuessRow]]:
@@ -94,13 +95,19 @@ def _folded(rows: Sequence[GuessRow]) -> list[list[GuessRow]]:
 def _run_of(group: Sequence[GuessRow], lang: str, width: int) -> Text:
     """One line for several ops that nobody guessed."""
     words = Counter(r.word for r in group)
-    told = _counted(dict(words.most_common(_MOST_WORDS)), lang) + (" ..." if len(words) > _MOST_WORDS else "")
-    text = GUESS("run-of", lang, count=len(group), words=told)
-    return Text(f"  {_MARKS['unexpected']}  {shortened(text, width - 5)}", style=_STYLES["unexpected"])
+    texts = [_first_words(words, n, len(group), lang) for n in range(min(_MOST_WORDS, len(words)), 0, -1)]
+    text = next((t for t in texts if cell_len(t) <= width - 5), shortened(texts[-1], width - 5))
+    return Text(f"  {_MARKS['unexpected']}  {text}", style=_STYLES["unexpected"])
+
+
+def _first_words(words: Counter[str], most: int, count: int, lang: str) -> str:
+    """How many ops, and the most frequent of them by name."""
+    told = _counted(dict(words.most_common(most)), lang) + (" ..." if len(words) > most else "")
+    return GUESS("run-of", lang, count=units.count(count), words=told)
 
 
 def _counted(words: Mapping[str, int], lang: str) -> str:
-    return ", ".join(word if n == 1 else f"{GUESS('times', lang, count=n)} {word}" for word, n in words.items())
+    return ", ".join(word if n == 1 else f"{GUESS('times', lang, count=units.count(n))} {word}" for word, n in words.items())
 
 
 def _reasons(rows: list[GuessRow], status: str, lang: str, width: int, verbose: bool) -> list[Text]:
@@ -143,7 +150,7 @@ def _score(found: Guess, lang: str) -> str:
     if not missing and not unexpected and not moved:
         key = "right" if not found.of("inside") else "right-else"
         return GUESS(key, lang, **({"count": guessed} if key == "right" else {}))
-    slots = {"guessed": guessed, "unexpected": unexpected, "ran": found.ran}
+    slots = {"guessed": guessed, "unexpected": units.count(unexpected), "ran": units.count(found.ran)}
     if not missing:
         return GUESS("score-right-words", lang, **slots)
     return GUESS("score", lang, found=guessed - missing, **slots)

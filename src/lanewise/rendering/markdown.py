@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from lanewise import units
@@ -15,7 +16,11 @@ from .roofline import limit_cells, limit_remarks, share_text, worst_kernels
 from .terminal import coverage_text, machine_facts, step_texts
 from .texts import TEXTS, cause_text
 
-__all__ = ["code", "render", "table"]
+__all__ = ["code", "prose", "render", "table"]
+
+_CODE = re.compile(r"(`[^`]*`)")
+# What would begin markup, a link or a mention within a name; an underscore inside of a word is none.
+_MARKUP = re.compile(r"[\\*<\[\]~]|&(?=[#\w]+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<!\w)@(?=\w)")
 
 
 def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
@@ -51,8 +56,17 @@ def _titled(title: str, level: int = 2) -> str:
 
 def code(text: str) -> str:
     """A name as code; one with backticks gets a longer fence."""
-    fence = "``" if "`" in text else "`"
-    return f"{fence} {text} {fence}" if "`" in text else f"`{text}`"
+    text = " ".join(text.splitlines())
+    if "`" not in text:
+        return f"`{text}`"
+    fence = "`" * (max(len(run) for run in re.findall("`+", text)) + 1)
+    return f"{fence} {text} {fence}"
+
+
+def prose(text: str) -> str:
+    """A sentence with names in it as text: what a name brings is shown, and is no markup. Code between backticks stays."""
+    parts = _CODE.split(" ".join(text.splitlines()))
+    return "".join(part if i % 2 else _MARKUP.sub(r"\\\g<0>", part) for i, part in enumerate(parts))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -72,7 +86,7 @@ def _head(report: Report) -> str:
         facts.append(TEXTS("spans", lang, span=us_text(trace.span_us, lang)))
     name = trace.path.replace("\\", "/").rpartition("/")[2]
     lines = [", ".join(facts), " · ".join(machine_facts(report)), coverage_text(report)]
-    return "\n".join([f"# {code(name)}", "", f"**{report.verdict.text}**", "", *(f"- {x}" for x in lines if x)])
+    return "\n".join([f"# {code(name)}", "", f"**{prose(report.verdict.text)}**", "", *(f"- {x}" for x in lines if x)])
 
 
 def _where(report: Report) -> str:
@@ -87,7 +101,7 @@ def _where(report: Report) -> str:
 
 
 def _steps(report: Report) -> str:
-    return _heading("steps", report.lang) + "\n\n" + " ".join(step_texts(report))
+    return _heading("steps", report.lang) + "\n\n" + ("" if report.lang == "ja" else " ").join(step_texts(report))
 
 
 def _findings(report: Report, verbose: bool) -> list[str]:
@@ -107,9 +121,9 @@ def _findings(report: Report, verbose: bool) -> list[str]:
 def _finding(report: Report, finding: Finding, number: str, verbose: bool) -> str:
     lang = report.lang
     saving = saving_of(finding, lang)
-    lines = [f"### {number}{code(finding.id)}{' · ' + saving if saving else ''}", "", f"**{finding.title}**"]
+    lines = [f"### {number}{code(finding.id)}{' · ' + saving if saving else ''}", "", f"**{prose(finding.title)}**"]
     if finding.text and finding.text != finding.title:
-        lines += ["", finding.text]
+        lines += ["", prose(finding.text)]
     facts = facts_of(finding, lang)
     if facts:
         lines += ["", " · ".join(facts)]
@@ -164,7 +178,7 @@ def _kernels(report: Report, verbose: bool, limit: int) -> str:
     whole = sum(g.sum_us for g in report.gpu)
     rows = [
         [
-            r.label,
+            prose(r.label),
             ", ".join(code(o) for o in r.ops[:3]),
             units.count(r.count, lang),
             us_text(r.total_us, lang),
@@ -206,5 +220,5 @@ def _checks(report: Report) -> list[str]:
 
 
 def _notes(report: Report) -> str:
-    rows = [f"- {w.text}" for w in report.trace.warnings]
+    rows = [f"- {prose(w.text)}" for w in report.trace.warnings]
     return _heading("notes", report.lang) + "\n\n" + "\n".join(rows) if rows else ""

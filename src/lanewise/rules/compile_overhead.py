@@ -68,7 +68,7 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Compile overhead",
-        "title": "{overhead} a step go to guards and wrappers of {calls} compiled calls",
+        "title": "{overhead} a step go to guards and wrappers of compiled calls ({calls} a step)",
         "text": "Looking up the compiled code, checking its guards and unpacking its arguments cost more CPU time than fusion saves "
         "({saved} ops fewer a step), and the CPU is what bounds this step.",
         "fix": "Compile a larger part of the model (the wrapper is paid once a call), or leave torch.compile out for this one; "
