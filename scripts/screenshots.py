@@ -46,17 +46,18 @@ class Picture:
     lang: str = "en"
     theme: str = "light"
     script: str = ""
-    width: int = 1400
+
+
+def in_both(name: str, *traces: str, script: str = "") -> tuple[Picture, Picture]:
+    """A picture for the guide of each language."""
+    return Picture(name, traces, script=script), Picture(f"{name}-ja", traces, "ja", script=script)
 
 
 PICTURES = (
-    Picture("report", (str(EXAMPLES / "mlp.json.gz"),)),
-    Picture("kernel", (str(EXAMPLES / "mlp.json.gz"),), script=KERNEL + TO_TIMELINE),
+    *in_both("report", str(EXAMPLES / "mlp.json.gz")),
+    *in_both("kernel", str(EXAMPLES / "mlp.json.gz"), script=KERNEL + TO_TIMELINE),
     Picture("finding-ja-dark", (str(EXAMPLES / "gpt_train_sins.json.gz"),), "ja", "dark", finding(1)),
-    Picture("cpu-only", (str(ROOT / "tests" / "cases" / "coverage-cpu-only.json"),), width=1000),
-    Picture("damaged-ja", (str(ROOT / "tests" / "cases" / "parse-truncated.json"),), "ja", width=1000),
-    Picture("rank-dark", (str(ROOT / "tests" / "cases" / "dist-rank-from-header-not-rank0.json"),), "en", "dark"),
-    Picture("diff", (str(MLP).format("eager"), str(MLP).format("compile"))),
+    *in_both("diff", str(MLP).format("eager"), str(MLP).format("compile")),
     Picture(
         "diff-change-ja-dark",
         (str(EXAMPLES / "gpt_train_sins.json.gz"), str(EXAMPLES / "gpt_train_clean.json.gz")),
@@ -64,7 +65,7 @@ PICTURES = (
         "dark",
         finding(0) + TO_TIMELINE,
     ),
-    Picture("diff-ladder", tuple(str(ATTENTION).format(name) for name in ("math", "efficient", "flash", "cudnn"))),
+    *in_both("diff-ladder", *(str(ATTENTION).format(name) for name in ("math", "efficient", "flash", "cudnn"))),
 )
 
 
@@ -77,7 +78,7 @@ def job(picture: Picture, folder: Path) -> dict[str, object]:
     if result.exit_code:
         raise SystemExit(result.output)
     shot = {"path": str(FOLDER / f"{picture.name}.png"), "script": picture.script}
-    return {"file": str(page), "theme": picture.theme, "width": picture.width, "basic": True, "shots": [shot]}
+    return {"file": str(page), "theme": picture.theme, "width": 1400, "basic": True, "shots": [shot]}
 
 
 def main() -> None:

@@ -43,6 +43,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert broken(page) == []
 
 
+def test_every_picture_is_shown() -> None:
+    shown = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in links(page.read_text("utf-8"))
+        if target.endswith(".png")
+    }
+    assert shown == set((ROOT / "docs" / "screenshots").glob("*.png"))
+
+
 def test_links_that_lead_nowhere_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     (tmp_path / "other.md").write_text("# Two words\n\n## 2 つの「記録」\n\n## Two `words`\n", "utf-8")
