@@ -19,6 +19,7 @@ GUIDES = sorted(path.name for path in DOCS.glob("*.md") if path.name not in ENGL
 PAIRS = {
     **{name: (DOCS / name, DOCS / "ja" / name) for name in GUIDES},
     "the front page": (ROOT / "README.md", ROOT / "README.ja.md"),
+    "examples": (ROOT / "examples" / "README.md", ROOT / "examples" / "README.ja.md"),
     "causes": (ROOT / "benchmarks" / "causes" / "README.md", ROOT / "benchmarks" / "causes" / "README.ja.md"),
 }
 # English writes these as words, or not at all where Japanese counts.
