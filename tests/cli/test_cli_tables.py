@@ -102,3 +102,15 @@ def test_the_terminal_shows_twenty_rows_and_says_how_many_more(lanewise: Run) ->
     assert len(short.splitlines()) == 22
     hidden = int(short.splitlines()[-1].split(" more")[0])
     assert len(whole.splitlines()) == 21 + hidden
+
+
+def test_programs_that_read_tables_hear_only_of_what_changes_figures(lanewise: Run, tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.op("aten::mm", 0, 50)
+    t.launch(10, 5, gpu=(30, 20))
+    t.launch(60, 5, gpu=(70, 20))
+    path = t.write(tmp_path / "rank3.json")
+    assert "whole microseconds" in lanewise("kernels", path).err
+    assert lanewise("kernels", path, "--format", "csv").err == ""
+    t.raw("{broken")
+    assert "given up" in lanewise("kernels", t.write(path), "--format", "csv").err

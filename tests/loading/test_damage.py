@@ -307,3 +307,46 @@ def test_sound_escapes_stay_where_something_else_is_mended(name: str) -> None:
     t.op(name, 0, 5, size=Text("nan"))
     trace = t.load()
     assert ([trace.name_of(i) for i in range(len(trace))], trace.repaired_events, trace.skipped_events) == ([name], 1, 0)
+
+
+def _overwritten(garbage: bytes) -> tuple[Trace, int, range]:
+    """A trace over whose text something was written, its offset, and the numbers of the events that it hit."""
+    t = TraceBuilder(gpus=0)
+    for i in range(200):
+        t.op(f"op{i}", i * 10, 5, **{"External id": i})
+    text = t.text().encode()
+    begin = text.index(b'"op20"') + 2
+    data = text[:begin] + garbage + text[begin + len(garbage) :]
+    whole = [i for i in range(200) if text.index(b'"op%d"' % i) > begin + len(garbage)]
+    # An event whose beginning was hit too begins before its name.
+    return load_bytes(data), data.rindex(b'{"ph"', 0, begin), range(20, whole[0])
+
+
+@pytest.mark.parametrize("size", [100, 512, 1500])
+def test_a_lost_block_gives_no_event_out_of_two(size: int) -> None:
+    noise = random.Random(size)
+    for garbage in (bytes(size), bytes(noise.randrange(256) for _ in range(size * 4))):
+        trace, offset, hit = _overwritten(garbage)
+        names = [trace.name_of(i) for i in range(len(trace))]
+        assert set(names).isdisjoint(f"op{i}" for i in hit)
+        assert all(int(trace.ts[i]) == int(name[2:]) * 10_000 for i, name in enumerate(names))
+        assert {*names} >= {f"op{i}" for i in range(200) if i < hit.start or i > hit.stop}
+        assert trace.skipped_events == 1
+        note = next(n for n in trace.notes if n.id == "skipped")
+        assert note.slots["offset"] == offset
+        assert note.slots["bytes"] >= len(garbage)
+
+
+def test_bytes_that_are_no_utf8_are_seen_where_nobody_reads_them() -> None:
+    t = TraceBuilder(gpus=0)
+    t.op("aten::mm", 0, 5, note="caf\N{LATIN SMALL LETTER E WITH ACUTE}")
+    text = t.text().encode().replace(b"\\u00e9", b"\xe9")
+    trace = load_bytes(text)
+    assert (len(trace), trace.repaired_events, dict(_kinds(trace, "repaired"))) == (1, 1, {"encoding": 1})
+
+
+def test_unknown_categories_are_told_short_and_without_control_characters() -> None:
+    t = TraceBuilder(gpus=0)
+    t.span("my\x1b[31mkind" + "x" * 100, "a", 0, 5, 1, 1)
+    names = next(n for n in t.load().notes if n.id == "unknown-category").slots["names"]
+    assert names == "my\N{REPLACEMENT CHARACTER}[31mkind" + "x" * 29 + "..."

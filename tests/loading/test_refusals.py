@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import lanewise
-from builder import load_bytes, note_ids
+from builder import TraceBuilder, load_bytes, note_ids
+from places import DATA
 
 EXECUTION_TRACE = json.dumps({"schema": "1.0.2-chakra", "pid": 1, "nodes": [{"id": 1, "name": "aten::mm"}]}).encode()
 HTML = b"<!DOCTYPE html>\n<html><head><title>404 Not Found</title></head></html>"
@@ -34,7 +35,8 @@ class Exploding:
         (EXECUTION_TRACE.replace(b" ", b"\n" * 40), "execution trace"),
         (json.dumps({"segments": [], "device_traces": []}).encode(), "memory snapshot"),
         (pickle.dumps(Exploding()), "pickle"),
-        (pickle.dumps({"segments": []}, protocol=4), "pickle"),
+        (pickle.dumps({"a": []}, protocol=4), "pickle"),
+        (pickle.dumps({"segments": []}, protocol=4), "memory snapshot"),
         (json.dumps({"$schema": "x", "shared": {"frames": []}, "profiles": []}).encode(), "speedscope"),
         (json.dumps({"schema": "lanewise.report/1", "findings": []}).encode(), "lanewise report"),
         (json.dumps({"a": 1, "b": 2}).encode(), "without traceEvents"),
@@ -50,6 +52,14 @@ class Exploding:
         (b"%PDF-1.7", "PDF"),
         (bytes(range(256)) * 10, "binary|blank"),
         ('{"traceEvents": []}'.encode("utf-16"), "UTF-16"),
+        (b"PERFILE2" + bytes(100), "Linux perf"),
+        (pickle.dumps({"segments": [], "device_traces": []}), "memory snapshot"),
+        (pickle.dumps({"version": "2.9", "nccl_version": "2.27", "pg_config": {}}), "flight recorder"),
+        (json.dumps({"version": "2.9", "nccl_comm_state": {}, "pg_config": {}}).encode(), "flight recorder"),
+        (json.dumps({"schema": "lanewise.diff/1", "verdict": {}}).encode(), "document of lanewise"),
+        (b"<!doctype html><html><head><title>a.json.gz - lanewise</title></head></html>", "HTML page of lanewise"),
+        (b"\n\x08\x08\x01\x12\x04abcd\n\x03\x08\x02\x10\n\x81\x01" + bytes(129), "Perfetto"),
+        (b"-" * 20 + b"\n   Name    Self CPU %   # of Calls  \n", "table of ops"),
         (b"[1, 2, 3]", "no event"),
         (b'[{"a": 1}, {"b": 2}]', "no event"),
         (b'["a", "b"]', "no event"),
@@ -110,3 +120,67 @@ def test_text_without_any_boundary(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "LARGEST_EVENT", 20_000)
     with pytest.raises(lanewise.LoadError, match="no event ends"):
         load_bytes(b'{"traceEvents": [{"ph": "X", "name": "' + b"x" * 100_000 + b'"}]}', processes=0)
+
+
+def _refused(path: Path) -> lanewise.LoadError:
+    with pytest.raises(lanewise.NotATraceError) as caught:
+        lanewise.load(path)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("run.nsys-rep", "Nsight Systems"),
+        ("run.qdrep", "Nsight Systems"),
+        ("run.ncu-rep", "Nsight Compute"),
+        ("host.xplane.pb", "XSpace"),
+        ("a.pftrace", "Perfetto"),
+        ("events.out.tfevents.1700000000.host.1.0", "TensorBoard"),
+    ],
+)
+def test_what_only_the_name_tells(name: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"\x01\x02\xf0NVR" + bytes(range(256)))
+    assert words in str(_refused(tmp_path / name))
+
+
+def test_a_trace_of_any_name_is_a_trace(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.op("aten::mm", 0, 5)
+    assert len(lanewise.load(t.write(tmp_path / "run.nsys-rep"))) == 1
+    # As a Perfetto trace it begins with a line feed; what follows is no length.
+    text = "\n\n" + t.text()
+    (tmp_path / "t.json").write_text(text)
+    assert len(lanewise.load(tmp_path / "t.json")) == 1
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("zipped", [True, False])
+def test_checkpoints(zipped: bool, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "model.pt"
+    torch.save({"weight": torch.ones(3)}, path, _use_new_zipfile_serialization=zipped)
+    assert "torch.save" in str(_refused(path))
+
+
+def test_a_table_names_the_trace_beside_it(tmp_path: Path) -> None:
+    table = tmp_path / "host_1.steps.txt"
+    table.write_text("----  ----\n  Name  Self CPU %  # of Calls\n")
+    assert "that was recorded with it" in str(_refused(table))
+    trace = tmp_path / "host_1.steps.json.gz"
+    trace.write_bytes(b"")
+    assert str(_refused(table)).endswith(f"The trace lies beside it: {trace}")
+    assert "同じフォルダ" in _refused(table).text("ja")
+
+
+def test_a_table_of_torch_is_told() -> None:
+    tables = sorted(DATA.rglob("*.txt"))
+    assert tables
+    assert all("table of ops" in str(_refused(path)) for path in tables)
+
+
+def test_a_folder_names_traces_in_folders_within(tmp_path: Path) -> None:
+    inner = tmp_path / "plugins" / "profile" / "run1"
+    inner.mkdir(parents=True)
+    (inner / "host.pt.trace.json").write_text("{}")
+    assert "for example plugins/profile/run1/host.pt.trace.json" in str(_refused(tmp_path))

@@ -101,7 +101,7 @@ def test_notes_of_one_and_of_many(key: str, lang: str) -> None:
     for number in (1, 2310):
         facts = {
             s: number
-            if s in {"count", "launches", "missing", "steps", "events", "offset", "fewest", "most", "begins", "ends"}
+            if s in {"count", "launches", "missing", "steps", "events", "offset", "fewest", "most", "begins", "ends", "bytes"}
             else "x"
             for s in slots
         }

@@ -20,6 +20,8 @@ from .window import Window
 
 __all__ = ["Progress", "TraceSource", "Window", "load"]
 
+_LONGEST_SHOWN = 40  # characters of a category in a message; Kineto's have up to 20
+
 
 def load(
     source: TraceSource, *, progress: Progress | None = None, processes: int | None = None, window: Window | None = None
@@ -90,9 +92,15 @@ def _notes_of(assembly: Assembly) -> list[Note]:
     if begins or ends:
         notes.append(Note("begin-end", {"begins": begins, "ends": ends}))
     if assembly.unknown_categories:
-        names = ", ".join(sorted(assembly.unknown_categories)[:6])
+        names = ", ".join(_shown(name) for name in sorted(assembly.unknown_categories)[:6])
         notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))
     return notes
+
+
+def _shown(name: str) -> str:
+    """A name out of a file, for a message: short, and without what a terminal would obey."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[: _LONGEST_SHOWN + 1])
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def _format(assembly: Assembly) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from .columns import ChunkColumns, Columns, NeedsTextError
 from .decoding import DECODE_ERRORS, end_by
 from .framing import EVENT_START, AnyChunk, last_boundary
-from .mending import mended_backslashes, silent_backslash
+from .mending import mended_backslashes, silently_damaged
 from .records import event_decoder, text_event_decoder
 from .repair import Damage, mend_chunk
 
@@ -68,7 +68,7 @@ def decode_chunk(chunk: AnyChunk, text: bool) -> DecodedChunk:
 def _at_once(chunk: AnyChunk, text: bool) -> DecodedChunk:
     """Decode a chunk whole, or what is whole of it."""
     wrapped = chunk.wrapped
-    found = None if silent_backslash(wrapped) else _sound(wrapped, text)
+    found = None if silently_damaged(wrapped) else _sound(wrapped, text)
     damage: list[Damage] = []
     if found is None and b"\\" in wrapped:
         found, damage = _windows(chunk, text)
@@ -88,7 +88,7 @@ def _columns(events: list[Any], text: bool) -> Columns:
 def _windows(chunk: AnyChunk, text: bool) -> tuple[tuple[Columns, int | None] | None, list[Damage]]:
     """The events of a chunk that only has backslashes to be mended, and those in which they were."""
     wrapped, changed = mended_backslashes(chunk.wrapped)
-    found = None if not changed or silent_backslash(wrapped) else _sound(wrapped, text)
+    found = None if not changed or silently_damaged(wrapped) else _sound(wrapped, text)
     if found is None:
         return None, []
     columns, end = found
@@ -134,7 +134,7 @@ def _by_pieces(data: memoryview, text: bool) -> tuple[Columns, int | None]:
         cut = None if stop >= len(data) else last_boundary(data[begin:stop], window=_PIECE_WINDOW)
         end, start = (len(data), None) if cut is None else (begin + cut[0], begin + cut[1])
         piece = b"".join((b"[", data[begin:end], b"]"))
-        if silent_backslash(piece):
+        if silently_damaged(piece):
             raise _UnsoundError
         events, close = _list(piece, text)
         columns.add(events)

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from .decoding import DECODE_ERRORS, end_by
 from .framing import EVENT_START, Framer, HeaderScan
-from .mending import mended_texts
+from .mending import is_utf8, mended_texts
 from .reader import Progress
 from .source import Source
 
@@ -60,7 +60,7 @@ class EventTexts:
 
 def _event_texts(wrapped: bytes, counts: EventTexts, *, last: bool) -> tuple[list[Text], bytes, bool]:
     """(texts of the events of a chunk, an unfinished one that goes on in the next chunk, whether the events ended)."""
-    if not _is_utf8(wrapped):
+    if not is_utf8(wrapped):
         return _damaged_texts(wrapped[1:-1], counts, last=last)
     try:
         return list(_texts.decode(wrapped)), b"", False
@@ -97,17 +97,9 @@ def _damaged_texts(data: bytes, counts: EventTexts, *, last: bool) -> tuple[list
     return out, b"", False
 
 
-def _is_utf8(text: bytes) -> bool:
-    """Whether all of it is UTF-8: what is only skipped, the decoder does not look at."""
-    try:
-        return text.isascii() or bool(text.decode("utf-8"))
-    except UnicodeDecodeError:
-        return False
-
-
 def _sound_text(piece: bytes) -> tuple[bytes | None, bool]:
     """(the text of the event that a piece is or begins with, whether the end of the events follows it)."""
-    if not _is_utf8(piece):
+    if not is_utf8(piece):
         return None, False
     try:
         msgspec.json.decode(piece, type=dict[str, Raw])

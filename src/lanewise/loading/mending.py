@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 
-__all__ = ["mended_backslashes", "mended_texts", "silent_backslash"]
+__all__ = ["is_utf8", "mended_backslashes", "mended_texts", "overwritten", "silently_damaged"]
 
 # A string without its end goes up to the end of the text, so that this takes linear time on any text.
 _PARTS = re.compile(
@@ -24,6 +24,10 @@ _PARTS = re.compile(
 )
 _STRING_WITH_BACKSLASH = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)+"', re.DOTALL)
 _CONTROL = re.compile(rb"[\x00-\x1f]")
+# Bytes that are in no text, and how many of them say that something else was written over it. Names out of freed memory, which
+# some exporters wrote, end at the first NUL and have a few; a lost block of a disk has 512 NUL bytes, or of random ones 56.
+_NO_TEXT = bytes(b for b in (*range(0x20), 0x7F) if b not in b"\t\n\r")
+_MOST_NO_TEXT = 32
 _NUMBER = re.compile(rb"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?\Z|true\Z|false\Z|null\Z")
 # A backslash; group 1 with what it escapes, if it does.
 _BACKSLASH = re.compile(rb'(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\')
@@ -40,10 +44,27 @@ _CLOSING_QUOTE = re.compile(rb'"(?=\s*(?:,\s*"[^"\\\n]{1,64}"\s*:|\}|\Z))')
 _BARE_QUOTE = re.compile(rb'(?<!\\)((?:\\\\)*)"')
 
 
-def silent_backslash(data: bytes) -> bool:
-    r"""Whether a Windows path with single backslashes is in there: ``C:\new`` decodes, and reads as a line feed."""
+def overwritten(text: bytes) -> bool:
+    """Whether part of an event is no text at all: its beginning and end may then be those of two events."""
+    return len(text) - len(text.translate(None, _NO_TEXT)) > _MOST_NO_TEXT
+
+
+def silently_damaged(data: bytes) -> bool:
+    r"""Whether damage is in there that the decoder does not see.
+
+    A Windows path with single backslashes decodes, and reads as a line feed in ``C:\new``. In values that are not read, bytes
+    that are not UTF-8 go unseen.
+    """
     # Looking for one byte first is many times faster than for two.
-    return b"\\" in data and b":\\" in data and _DRIVE.search(data) is not None
+    return (b"\\" in data and b":\\" in data and _DRIVE.search(data) is not None) or not is_utf8(data)
+
+
+def is_utf8(text: bytes) -> bool:
+    """Whether all of it is UTF-8."""
+    try:
+        return text.isascii() or bool(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False
 
 
 def _encoding(text: bytes) -> bytes:

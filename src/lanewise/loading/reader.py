@@ -18,7 +18,7 @@ from .assembly import Assembly
 from .chunks import DecodedChunk, decode_chunk
 from .decoding import DECODE_ERRORS
 from .framing import LARGEST_EVENT, TOKEN, AnyChunk, AnyFramer, Chunk, FileFramer, Framer, HeaderScan, ReadError
-from .mending import silent_backslash
+from .mending import silently_damaged
 from .repair import Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys, refusal
 from .source import Source
@@ -91,7 +91,8 @@ def read_document(
     _refuse_other_lists(source, doc)
     for tally, note in ((doc.mended, "repaired"), (doc.lost, "skipped")):
         if tally.count:
-            doc.notes.append(Note(note, {"count": tally.count, "kinds": tally.kinds, "offset": tally.first}))
+            lost = {} if note == "repaired" else {"bytes": tally.size}
+            doc.notes.append(Note(note, {"count": tally.count, "kinds": tally.kinds, "offset": tally.first, **lost}))
     doc.notes[:0] = source.notes
     doc.truncated = doc.truncated or source.cut
     return doc
@@ -121,11 +122,11 @@ def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, b
         buffer = buffer + block if block else buffer
         if scan.feed(buffer):
             break
-        if (kind := kind_of_keys(scan.keys)) is not None or scan.too_large(buffer):
+        if kind_of_keys(scan.keys, buffer[:_SNIFFED_BYTES]) is not None or scan.too_large(buffer):
             break
     if scan.begin >= 0:
         return scan, buffer
-    kind = kind_of_keys(scan.keys)
+    kind = kind_of_keys(scan.keys, buffer[:_SNIFFED_BYTES])
     if kind is not None:
         raise refusal(source.name, kind)
     if not buffer:
@@ -298,7 +299,7 @@ def _whole_members(tail: bytes) -> bytes:
 
 def _object(doc: Document, text: bytes) -> dict[str, Any]:
     try:
-        value = None if silent_backslash(text) else msgspec.json.decode(text)
+        value = None if silently_damaged(text) else msgspec.json.decode(text)
     except DECODE_ERRORS:
         value = None
     if value is None:

@@ -19,7 +19,7 @@ import msgspec
 from .decoding import DECODE_ERRORS, Found, decoded_event
 from .exact import ns_of_text
 from .framing import ANY_EVENT_START, EVENT_START, TOKEN
-from .mending import mended_texts, silent_backslash
+from .mending import mended_texts, overwritten, silently_damaged
 from .records import LONGEST_US, TextEvent
 
 __all__ = ["Damage", "Mended", "Tally", "members", "mend_chunk", "mend_object"]
@@ -49,11 +49,13 @@ class Damage:
         offset: of its first byte in the decompressed text.
         kept: whether it was mended.
         kinds: what was wrong with it: keys of `lanewise.model.notes.DAMAGE`.
+        size: bytes of text that were given up with it: more than one event where several were overwritten.
     """
 
     offset: int
     kept: bool
     kinds: tuple[str, ...]
+    size: int = 0
 
 
 @dataclass(slots=True)
@@ -64,16 +66,19 @@ class Tally:
         count: events.
         kinds: events by kind of damage.
         first: offset of the first one in the decompressed text; -1 when there is none.
+        size: bytes of text that were given up.
     """
 
     count: int = 0
     kinds: Counter[str] = field(default_factory=Counter)
     first: int = -1
+    size: int = 0
 
     def add(self, damage: Damage) -> None:
         """Count one event."""
         self.first = damage.offset if self.first < 0 else self.first
         self.count += 1
+        self.size += damage.size
         self.kinds.update(damage.kinds)
 
 
@@ -158,7 +163,7 @@ class _Mender:
         piece = bisect_right(self._ends, self._at)
         end = self._ends[piece]
         text = self._data[self._at : end]
-        found = None if silent_backslash(text) else decoded_event(text)
+        found = None if silently_damaged(text) else decoded_event(text)
         if found is None and _unbalanced(text):
             found = self._joined(piece)
         if found is not None:
@@ -185,7 +190,7 @@ class _Mender:
             self._lost = None
 
     def _lose(self, kind: str, end: int) -> None:
-        self._out.damage.append(Damage(self._offset + self._at, False, (kind,)))
+        self._out.damage.append(Damage(self._offset + self._at, False, (kind,), end - self._at))
         self._lost = self._at if self._lost is None else self._lost
         self._at = end
 
@@ -193,7 +198,7 @@ class _Mender:
         """A sound event that was split at objects within its arguments."""
         for end in self._ends[piece + 1 : piece + _MERGE_PIECES]:
             text = self._data[self._at : end]
-            found = None if silent_backslash(text) else decoded_event(text)
+            found = None if silently_damaged(text) else decoded_event(text)
             if found is not None:
                 return found
         return None
@@ -234,6 +239,8 @@ class _Mender:
         text = data[self._at : stop]
         # It may be left of an event that was given up; an unfinished word at the end of a cut file is no event.
         if self._lost is not None or _ONLY_BRACKETS.match(text) or (self._last and stop == len(data)):
+            if self._lost is not None and self._out.damage:
+                self._out.damage[-1].size += stop - self._at
             self._at = stop
         else:
             self._lose("rubbish", stop)
@@ -283,10 +290,10 @@ def _inner_event(text: bytes) -> int:
 
 def _mended_event(text: bytes) -> tuple[TextEvent, tuple[str, ...]] | None:
     """The event in damaged text after as few mending steps as it takes; all of the text must belong to it."""
-    if len(text) > _LARGEST_MENDED:
+    if len(text) > _LARGEST_MENDED or overwritten(text):
         return None
     for mended, kinds in mended_texts(text):
-        found = None if silent_backslash(mended) else decoded_event(mended)
+        found = None if silently_damaged(mended) else decoded_event(mended)
         if found is not None and not mended[found[1] :].strip(b" \t\r\n\0,"):
             return found[0], tuple(dict.fromkeys((*kinds, *found[2])))
     return None

@@ -1,8 +1,9 @@
-"""Telling what a file is when it is no PyTorch trace, by its first bytes or by the keys of its JSON object."""
+"""Telling what a file is when it is no PyTorch trace: by its first bytes, the keys of its JSON object, or its name."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from lanewise.errors import NotATraceError
 
@@ -17,6 +18,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"BZh", "bzip2"),
     (b"\xfd7zXZ\x00", "xz"),
     (b"SQLite format 3\x00", "sqlite"),
+    (b"PERFILE2", "perf"),
     (b"\x89PNG", "png"),
     (b"%PDF", "pdf"),
     (b"\x7fELF", "elf"),
@@ -25,12 +27,31 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xfe\xff", "utf-16"),
 )
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
+# The first file in the archive that torch.save writes.
+_CHECKPOINT = re.compile(
+    rb"PK\x03\x04.{26}[^/]{1,255}/(?:data\.pkl|\.format_version|\.data/|byteorder|constants\.pkl)", re.DOTALL
+)
+# What torch.save wrote before it wrote archives: its magic number, pickled.
+_OLD_CHECKPOINT = b"\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19"
+_SCHEMA = re.compile(rb'"schema"\s*:\s*"lanewise\.')
+# Kinds that the first bytes do not tell, by the ends of their names; and which kinds by bytes they may have.
+_NAMES: tuple[tuple[str, str], ...] = (
+    (".nsys-rep", "nsys"),
+    (".qdrep", "nsys"),
+    (".ncu-rep", "ncu"),
+    (".xplane.pb", "xplane"),
+    (".pftrace", "perfetto"),
+    (".perfetto-trace", "perfetto"),
+)
+_UNTOLD = frozenset({"binary", "text", "blank", "perfetto"})
+_TRACE_SUFFIXES = (".json.gz", ".json", ".pt.trace.json.gz", ".pt.trace.json")
 
 # Keys that only such documents have at the top level.
 _KEYS: tuple[tuple[frozenset[str], str], ...] = (
     (frozenset({"nodes"}), "execution-trace"),
     (frozenset({"segments", "device_traces"}), "memory-snapshot"),
     (frozenset({"profiles", "shared"}), "speedscope"),
+    (frozenset({"nccl_comm_state", "pg_config"}), "flight-recorder"),
 )
 
 
@@ -39,29 +60,76 @@ def kind_of_bytes(head: bytes) -> str | None:
 
     A pickle is only recognised, never loaded: loading one runs code of whoever wrote it.
     """
+    if _CHECKPOINT.match(head):
+        return "checkpoint"
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
     if _PICKLE.match(head):
-        return "pickle"
+        return _kind_of_pickle(head)
+    if _is_protobuf_trace(head):
+        return "perfetto"
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if not text:
         return "blank"
     if text[:1] == b"<":
+        if b" - lanewise</title>" in head:
+            return "own-page"
         return "html" if b"<html" in head[:2048].lower() or b"<!doctype" in head[:2048].lower() else "xml"
     if text[:1] not in b"{[":
+        if b"# of Calls" in head:
+            return "op-table"
         printable = sum(32 <= b < 127 or b in b"\t\r\n" for b in head[:512])
         return "text" if printable >= 0.9 * len(head[:512]) else "binary"
     return None
 
 
-def kind_of_keys(keys: set[str]) -> str | None:
-    """The kind of a document, from the keys of a JSON object without ``traceEvents``."""
+def _kind_of_pickle(head: bytes) -> str:
+    if b"segments" in head or b"device_traces" in head:
+        return "memory-snapshot"
+    if b"pg_config" in head or b"nccl_version" in head:
+        return "flight-recorder"
+    return "checkpoint" if _OLD_CHECKPOINT in head or b"_rebuild_tensor" in head else "pickle"
+
+
+def _is_protobuf_trace(head: bytes) -> bool:
+    """Whether this begins with messages of field 1, each with its length, as a Perfetto trace does."""
+    at, messages = 0, 0
+    while at < len(head) and head[at] == 0x0A and messages < 3:
+        size, shift, at = 0, 0, at + 1
+        while at < len(head) and shift < 35:
+            size |= (head[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if head[at - 1] < 0x80:
+                break
+        if not size:  # no message: line feeds before JSON
+            return False
+        at, messages = at + size, messages + 1
+    # Text begins with a line feed too, but has no further ones just where the lengths say.
+    return messages == 3 or (messages > 0 and at >= len(head) and head[1:2] not in b" \t\r\n{[")
+
+
+def kind_of_keys(keys: set[str], head: bytes = b"") -> str | None:
+    """The kind of a document, from the keys of a JSON object without ``traceEvents``, and its text."""
     found = next((kind for wanted, kind in _KEYS if wanted & keys), None)
-    return "report" if found is None and {"schema", "findings"} <= keys else found
+    if found is None and "schema" in keys:
+        found = "report" if "findings" in keys else "own-document" if _SCHEMA.search(head) else None
+    return found
 
 
 def refusal(name: str, kind: str, **slots: object) -> NotATraceError:
     """The error for a file of another kind, with what to do instead."""
-    next_step = f"{kind}-next" if f"{kind}-next" in TEXTS.english else "name-trace"
-    return NotATraceError(name, TEXTS.message(kind, **slots), TEXTS.message(next_step))
+    if kind in _UNTOLD:
+        kind = next((named for end, named in _NAMES if name.lower().endswith(end)), kind)
+        kind = "tfevents" if ".tfevents." in name else kind
+    next_step = TEXTS.message(f"{kind}-next" if f"{kind}-next" in TEXTS.english else "name-trace")
+    if kind == "op-table" and (beside := _trace_beside(name)):
+        next_step = TEXTS.message("op-table-beside", name=beside)
+    return NotATraceError(name, TEXTS.message(kind, **slots), next_step)
+
+
+def _trace_beside(name: str) -> str | None:
+    """The trace that has a table's name, if there is one."""
+    path = Path(name)
+    found = (path.with_name(path.stem + suffix) for suffix in _TRACE_SUFFIXES)
+    return next((str(p) for p in found if path.suffix and p.is_file()), None)

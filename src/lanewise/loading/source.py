@@ -10,6 +10,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,6 +36,7 @@ _COMPRESSED_BYTES = 1 << 20
 _PIECE_BYTES = 2 << 10  # handed to the decompressor at a time: all before a damaged piece is kept
 _TRAILER_BYTES = 8  # checksum and size at the end of a gzip member
 _GZIP = b"\x1f\x8b"
+_MOST_LISTED = 5000  # files of a folder that are looked at for a hint
 
 
 class Source:
@@ -191,7 +193,7 @@ def open_source(source: TraceSource) -> Source:
         return _open_url(text)
     path = Path(source)
     if path.is_dir():
-        found = sorted(p.name for p in path.iterdir() if p.name.endswith((".json", ".json.gz")))
+        found = _traces_in(path)
         hint = TEXTS.message("directory-next", count=len(found), name=found[0]) if found else TEXTS.message("name-trace")
         raise NotATraceError(text, TEXTS.message("directory"), hint)
     try:
@@ -203,6 +205,15 @@ def open_source(source: TraceSource) -> Source:
     size = path.stat().st_size if path.is_file() else None
     # Files that the system makes up while they are read have no size.
     return Source(text, stream, size, close=True, descriptor=stream.fileno() if size and hasattr(os, "pread") else None)
+
+
+def _traces_in(folder: Path) -> list[str]:
+    """Names of JSON files in a folder, or where it has none in the folders within: TensorBoard's and others' are nested."""
+    for pattern in ("*", "*/*", "*/*/*", "*/*/*/*"):
+        names = (p.relative_to(folder) for p in islice(folder.glob(pattern), _MOST_LISTED))
+        if found := sorted(str(p) for p in names if p.name.endswith((".json", ".json.gz"))):
+            return found
+    return []
 
 
 def _near_names(path: Path) -> str:

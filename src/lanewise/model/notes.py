@@ -25,7 +25,7 @@ NOTES = Catalog(
         "header-damaged": "The header is damaged; only some of it could be read: devices, rank and flags may be missing.",
         "header-repaired": "The header was damaged and was mended.",
         "repaired": "{count:event} damaged and mended ({what}), the first at byte {offset:,} of the text.",
-        "skipped": "{count:event} given up and left out ({what}), the first at byte {offset:,} of the text.",
+        "skipped": "{count:event} given up and left out ({what}), {bytes:,} bytes of text, the first at byte {offset:,}. What was overwritten in one place counts as one event.",
         "no-time": "{count:event} left out: no start, or a duration below 0 or beyond a year.",
         "no-duration": "{count:event} without a duration, taken as 0.",
         "strays": "{count:event} at timestamp 0, far from all others: the times are lost, and no sum counts them.",
