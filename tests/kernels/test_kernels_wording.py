@@ -34,7 +34,7 @@ def test_a_sentence() -> None:
         (GEMM, "GEMM bf16 256x128 +add", "GEMM bf16 256x128 +add"),
         ("Memcpy HtoD (Pageable -> Device)", "copy HtoD pageable", "コピー HtoD pageable"),
         ("triton_poi_fused_add_gelu_0", "fused add gelu", "融合 add gelu"),
-        ("fmha_cutlassB_f16_aligned_64x64_k64_sm80", "attention fp16 64x64 bwd", "アテンション fp16 64x64 逆伝播"),
+        ("fmha_cutlassB_f16_aligned_64x64_k64_sm80", "attention fp16 64x64 bwd", "attention fp16 64x64 逆伝播"),
         ("nobody_knows", "unknown", "不明"),
     ],
 )
