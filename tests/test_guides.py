@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lanewise.recording.texts import Notice, notice_text
-from markdown import Section, sections
+from markdown_pages import Section, sections
 from places import ROOT
 
 DOCS = ROOT / "docs"

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from markdown import anchors, links
+from markdown_pages import anchors, links
 from places import ROOT
 
 # Dependencies and outputs of tools; golden outputs of tests have names of traces where links would be.
