@@ -44,6 +44,7 @@ RULE_MODULES: tuple[str, ...] = (
     "sdpa_math",
     "single_stream_copy",
     "small_copies",
+    "train_mode_in_inference",
     "unbatched_gemms",
     "unbatched_ops",
     "underfilled_gpu",

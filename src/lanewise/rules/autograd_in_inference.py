@@ -12,21 +12,21 @@ from lanewise.model.trace import MISSING
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
 
-__all__ = ["RULE"]
+__all__ = ["RULE", "TRAINING"]
 
 # What building one autograd node and dropping it costs on the CPU: the same models timed with and without no_grad outside the
 # profiler (torch 2.11) differ by 3.1 us a node; between hosts it is 1.5 to 5 us.
 NODE_NS = 3_000
 _NODE_LOW_NS, _NODE_HIGH_NS = 1_500, 5_000
 _CASTS = ("aten::to", "aten::_to_copy")
-_BACKWARD = re.compile(
+TRAINING = re.compile(
     r"^autograd::engine::evaluate_function|^Optimizer\.(step|zero_grad)|Backward\d*$|^CompiledFunctionBackward"
 )
 
 
 def _check(ctx: Context) -> Outcome:
     events, sequence = ctx.trace.column("cpu_ops", "event"), ctx.trace.column("cpu_ops", "sequence")
-    if len(ctx.events_matching(_BACKWARD)):
+    if len(ctx.events_matching(TRAINING)):
         return Clear()  # training: the graph is used
     # Autocast caches its copies of the weights with autograd on, whatever the mode around it: casts alone prove nothing.
     casts = ctx.trace.names_where(lambda s: s in _CASTS)[ctx.trace.name[events]]

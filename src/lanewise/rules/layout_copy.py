@@ -24,8 +24,8 @@ _CONVOLUTIONS = ("conv", "slow_conv", "thnn_conv", "miopen_conv", "cudnn_conv", 
 
 def _check(ctx: Context) -> Outcome:
     seq = ctx.sequence
-    drafts = [d for d in (_around_convolutions(ctx, seq), _before_products(ctx, seq)) if d is not None]
-    return drafts or Clear()
+    found = (_around_convolutions(ctx, seq), _before_products(ctx, seq), _in_convolutions_of_one(ctx, seq))
+    return [draft for draft in found if draft is not None] or Clear()
 
 
 def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
@@ -53,6 +53,53 @@ def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
         variant="conv",
         where=ctx.where(int(seq.owner[largest[0]])),
     )
+
+
+def _in_convolutions_of_one(ctx: Context, seq: Sequence) -> Draft | None:
+    """Copies that convolutions make of turned inputs though their kernel is one position, so that a linear layer would do.
+
+    The bias, which a matmul adds as it stores its result and these convolutions add in a kernel of their own, goes too.
+    """
+    calls = [c for c in np.unique(seq.call[seq.call >= 0]).tolist() if _takes_one_position(ctx, c)] if len(ctx.called) else []
+    inside = np.flatnonzero(np.isin(seq.call, calls) & ~seq.compiled)
+    turning = inside[np.array([is_layout_copy(seq.op(i)) for i in inside.tolist()], dtype=np.bool_)]
+    calls = np.unique(seq.call[turning]).tolist()
+    bias = inside[np.isin(seq.call[inside], calls) & (seq.named[inside] == "add_")]
+    rows = np.r_[turning, bias]
+    if not len(turning):
+        return None
+    now = float(seq.ns[rows].sum())
+    largest = rows[np.argsort(-seq.ns[rows], kind="stable")]
+    launching = np.unique(ctx.launches.call[ctx.launches.launch[seq.rows[rows]]])
+    return Draft(
+        {
+            "kernels": count(ctx.per_step(len(rows))),
+            "calls": count(ctx.per_step(len(calls))),
+            "gpu": duration(ctx.per_step(now)),
+            "share": percent(now / float(seq.ns[np.isin(seq.call, calls)].sum())),
+            "ops": "",
+        },
+        Change(gpu=dict.fromkeys(seq.rows[rows].tolist(), 0), cpu=ctx.intervals(launching)),
+        ctx.per_step(now),
+        first_events(ctx.gpu_event[seq.rows[largest]]),
+        variant="linear",
+        where=ctx.where(int(seq.owner[largest[0]])),
+    )
+
+
+def _takes_one_position(ctx: Context, call: int) -> bool:
+    """Whether a call is a convolution, or the backward pass of one, in one dimension over all channels of one position at a time."""
+    event = int(ctx.called.event[call])
+    name = ctx.trace.name_of(event).removeprefix("aten::")
+    if not name.startswith(("conv1d", "convolution")):
+        return False
+    found = ctx.inputs(event)
+    first = 1 if "backward" in name else 0
+    if found is None or found.dims is None or len(found.dims) < first + 2:
+        return False
+    x, weight = found.dims[first], found.dims[first + 1]
+    sizes = all(isinstance(n, int) for n in (*x, *weight)) and len(x) >= 2 and len(weight) == 3
+    return bool(sizes and weight[2] == 1 and weight[1] == x[-2])
 
 
 def _before_products(ctx: Context, seq: Sequence) -> Draft | None:
@@ -119,12 +166,18 @@ RULE = Rule(
         "text_conv": "Around the convolutions ({calls} a step) kernels only change the layout: {kernels} a step, {share} of the convolutions' "
         "time. The tensor-core kernels want the channels innermost.",
         "fix_conv": "model = model.to(memory_format=torch.channels_last); x = x.to(memory_format=torch.channels_last)",
-        "doc_finds": "Kernels of cuDNN or MIOpen that turn tensors around a convolution, and `.contiguous()`, `.clone()` or `.reshape()` that "
+        "title_linear": "Convolutions of one position turn their input: {gpu} a step",
+        "text_linear": "{calls} convolutions a step have a kernel of size 1: each output position takes one input position, as in a linear layer. But "
+        "they copy a transposed input to their own layout and add the bias in a kernel of its own: {kernels} kernels a step, {share} of "
+        "their time.",
+        "fix_linear": "nn.Linear on the tensor before the transpose, with weight.squeeze(-1), in place of nn.Conv1d(..., 1): the result is the same",
+        "doc_finds": "Kernels of cuDNN or MIOpen that turn tensors around a convolution, the same inside convolutions of kernel size 1, and `.contiguous()`, `.clone()` or `.reshape()` that "
         "copy to another order of dimensions just before a matmul or before a copy that undoes it.",
         "doc_why": "A turning copy reads or writes with large steps and reaches a fifth to a third of the memory bandwidth, so that it often "
         "takes longer than the matmul that it is for.",
         "doc_fix": "model = model.to(memory_format=torch.channels_last)\nx = x.to(memory_format=torch.channels_last)  # once, at the input: "
-        "layers keep it",
+        "layers keep it\n"
+        "self.proj = nn.Linear(width, hidden)            # on (batch, length, width); not nn.Conv1d(width, hidden, 1) on its transpose",
         "doc_fine": "Where heads are merged or split for a batched matmul, one copy is needed (fused attention needs none). Batch norm in "
         "training and ops without a channels-last kernel can become slower in that layout: measure.",
         "doc_measured": "The time of the copies, and of the calls that make them. A matmul is taken to read either order of its matrices "
