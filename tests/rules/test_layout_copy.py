@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 from diagnosing import claim, finding, outcome, truth
-from gpu_traces import CAST, COPY, FP32, TENSOR, Call, contiguous, op, product, tensors, trace
+from gpu_traces import CAST, COPY, FP32, MUL, TENSOR, Call, contiguous, op, product, tensors, trace
 
+from builder import TraceBuilder
 from lanewise.rules.layouts import feeds, is_layout_copy, undoes
 from lanewise.rules.sequence import Op
 from lanewise.work.inputs import Inputs
@@ -116,3 +117,43 @@ def test_convolutions_without_them_are_clear() -> None:
 def test_planted(case: str) -> None:
     assert claim(case, "bad", "layout-copy") == pytest.approx(truth()[case]["saving_pct"] / 100, abs=0.1)
     assert claim(case, "fixed", "layout-copy") == 0
+
+
+def convolutions(size: int, channels: int = 512, seen: int | None = None) -> TraceBuilder:
+    """Steps of 8 calls of `conv1d` on a transposed tensor: each copies its input (40 us), multiplies (60), adds the bias (30)."""
+    length = 1024
+    x = tensors(
+        (16, channels, length), (512, seen or channels, size), (512,), strides=[[channels * length, 1, channels], (), ()]
+    )
+    parts = [
+        ("aten::copy_", COPY, 40, turned((16, channels, length), 0, 2, 1)),
+        ("aten::cudnn_convolution", CONV, 60, tensors((16, channels, 1, length), (512, channels, 1, size))),
+        ("aten::add_", MUL, 30, tensors((16, 512, 1, length), (1, 512, 1, 1))),
+    ]
+    t = TraceBuilder()
+    free = 0.0
+    for step in range(4):
+        begin = 100.0 + step * 260
+        t.step(step, begin, 250)
+        for i in range(8):
+            now = begin + 5 + i * 30
+            t.op("aten::conv1d", now, 28, **x)
+            for j, (name, kernel, us, inputs) in enumerate(parts):
+                t.op(name, now + 1 + j * 9, 8, **inputs)
+                free = max(free, now + 20)
+                t.launch(now + 2 + j * 9, 2, gpu=(free, us), name=kernel)
+                free += us
+    return t
+
+
+def test_a_convolution_of_one_position_is_a_linear_layer() -> None:
+    found = finding(convolutions(1), "layout-copy")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(8 * 70, rel=0.02)
+    assert "16 kernels" in found.text
+    assert "nn.Linear" in found.fix
+
+
+def test_a_wider_convolution_or_one_by_groups_needs_its_layout() -> None:
+    assert outcome(convolutions(3), "layout-copy") == "clear"
+    assert outcome(convolutions(1, seen=1), "layout-copy") == "clear"

@@ -17,8 +17,7 @@ def dropout(us: float) -> Call:
 
 def attention(us: float, probability: str) -> Call:
     inside = tensors(HEADS, HEADS, HEADS, scalars=("False", probability, "False", "False"))
-    outer = tensors(HEADS, HEADS, HEADS)
-    outer = {key: [*value, *more] for (key, value), more in zip(outer.items(), ([[], []], ["", "Scalar"], [[], []], ["", probability]))}
+    outer = tensors(HEADS, HEADS, HEADS, scalars=("", probability))
     names = ("aten::scaled_dot_product_attention", "aten::_cudnn_attention_forward")
     return Call(names, [(ATTENTION, us)], inside, outer=outer)
 

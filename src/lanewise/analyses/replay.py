@@ -12,6 +12,8 @@ upper bounds. GPU ops on several streams are laid end to end by the time that ea
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +47,9 @@ PROFILER_EVENT_NS = 3_000.0
 # From this part of the step on, GPU work explains the step by itself (the rest are gaps between kernels), and the CPU time that
 # would also explain it is only the most that it can be.
 _GPU_BOUND = 0.88
+_EVENT_SPREAD = 0.31  # of the logarithm of those fits: their quartiles lie that times 0.67 apart from the median
+_FITTED_NS = 3_400.0  # their median
+_UNHEARD_OF_NS = 20_000.0
 _MOST_EVENT_NS = 5_000.0  # above the upper quartile of those fits; what more is needed is laid on the time between events
 # profiler.step() itself, closing and opening the step's mark, and what the first call after it takes longer: what 19 steps of
 # fewer than 25 events took more under the profiler than their events explain (median 77 us, quartiles 32 and 107, torch 2.11).
@@ -160,8 +165,9 @@ class Replay:
         """
         if self._at(PROFILER_EVENT_NS) >= _SAME * self._at(0.0):
             return PROFILER_EVENT_NS
-        fitted = self._fitted(target)
-        return max(fitted, PROFILER_EVENT_NS) if self.gpu_ns() >= _GPU_BOUND * target else fitted
+        if self.gpu_ns() >= _GPU_BOUND * target and self._at(0.0) > target:
+            return _likely_above(_last_above(self._at, 0.0, _UNHEARD_OF_NS, target))
+        return self._fitted(target)
 
     def _fitted(self, target: float) -> float:
         if self._at(0.0) <= target:
@@ -238,6 +244,16 @@ class Replay:
             marks.append(max(cpu, ready))
         main = (marks[-1] - marks[0]) / (_ROUNDS - 1) / self.steps
         return max(main, float(side.sum()) / self.steps)
+
+
+def _likely_above(least: float) -> float:
+    """What the profiler adds to an event where it is at least this: the median of what is above, of all that was fitted.
+
+    The GPU bounds the step, so that the CPU takes less than the step does: at `least` it would take just as long.
+    """
+    fits = statistics.NormalDist(math.log(_FITTED_NS), _EVENT_SPREAD)
+    below = fits.cdf(math.log(max(least, 1.0)))
+    return max(math.exp(fits.inv_cdf(min((1 + below) / 2, 0.9999))), least)
 
 
 def _last_above(time: Callable[[float], float], low: float, high: float, target: float) -> float:
