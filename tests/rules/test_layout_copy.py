@@ -120,7 +120,7 @@ def test_planted(case: str) -> None:
 
 
 def convolutions(size: int, channels: int = 512, seen: int | None = None) -> TraceBuilder:
-    """Steps of 8 calls of `conv1d` on a transposed tensor: each copies its input (40 us), multiplies (60), adds the bias (30)."""
+    """Steps of 8 calls of `conv1d` on a transposed tensor: each copies its input (40 us), multiplies (60), adds a bias (30)."""
     length = 1024
     x = tensors(
         (16, channels, length), (512, seen or channels, size), (512,), strides=[[channels * length, 1, channels], (), ()]
