@@ -43,6 +43,7 @@ RULE_MODULES: tuple[str, ...] = (
     "recomputation",
     "sdpa_math",
     "single_stream_copy",
+    "slice_gradients",
     "small_copies",
     "train_mode_in_inference",
     "unbatched_gemms",
