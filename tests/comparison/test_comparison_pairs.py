@@ -124,6 +124,59 @@ def test_real_times_win_over_profiled_ones() -> None:
     assert "real-time" in [c.id for c in one.conditions]
 
 
+def timed(median: float, *, cpu: float = 100, **kept: float) -> TraceBuilder:
+    builder = built(EAGER, cpu=cpu, real=median)
+    builder.header["lanewise"]["unprofiled_step_us"] |= {"steps": 10, **kept}
+    return builder
+
+
+def test_real_times_that_vary_are_no_difference() -> None:
+    # Ten steps each: of some the machine was busy with other things, so that the medians are 5 times apart.
+    calm, busy = timed(300, mad=3), timed(1500, cpu=101, mad=1150)
+    found = built_pair(calm, busy)
+    assert figure(found, "time_us").call == "not-seen"
+    assert any("--timed" in text for text in found.needed)
+    assert figure(built_pair(timed(300, mad=3), timed(1500, cpu=101, mad=15)), "time_us").call == "more"
+    # 3.5 standard errors of a median: 1.2533 * 1.4826 * 30 / sqrt(10) = 17.6 us of each, 24.9 us of both.
+    step = figure(built_pair(timed(300, mad=30), timed(300, cpu=101, mad=30)), "time_us")
+    assert step.margin_ratio == pytest.approx(0.40 + 3.5 * 24.93 / 300, abs=0.001)
+
+
+def test_the_range_stands_for_the_spread_that_older_recordings_lack() -> None:
+    assert (
+        figure(built_pair(timed(300, min=290, max=320), timed(1500, cpu=101, min=350, max=5000)), "time_us").call == "not-seen"
+    )
+    # One outlier on either side is no spread.
+    assert figure(built_pair(timed(300, min=290, max=9000), timed(1500, cpu=101, min=1450, max=9000)), "time_us").call == "more"
+    assert figure(built_pair(timed(300, min=290, max=310), timed(1500, cpu=101, min=100, max=1550)), "time_us").call == "more"
+
+
+def on_the_cpu(op_us: float, *, region: bool = False) -> TraceBuilder:
+    t = TraceBuilder()
+    for i in range(5):
+        begin = 1000.0 * i
+        if region:
+            t.op("Torch-Compiled Region: 0/0", begin + 1, op_us + 30)
+        for k, name in enumerate(("aten::mm", "aten::add")):
+            t.op(name, begin + 20 + k * op_us / 2, round(op_us / 2 - 1 - 0.1 * (i % 3), 3))
+        t.span("user_annotation", f"ProfilerStep#{i}", begin, op_us + 40 + 0.1 * (i % 2), t.pid, 1)
+    return t
+
+
+def test_without_a_gpu_the_step_tells_whether_compiling_is_worth_it() -> None:
+    def verdict(base: float, new: float) -> str:
+        sides = [on_the_cpu(100), on_the_cpu(100, region=True)]
+        for side, real in zip(sides, (base, new), strict=True):
+            side.header["lanewise"] = {"schema": "lanewise.recording/1", "unprofiled_step_us": {"median": real, "steps": 20}}
+        found = built_pair(*sides).compile
+        assert found is not None
+        return found.verdict
+
+    assert verdict(100, 300) == "not-worth-it"
+    assert verdict(300, 100) == "worth-it"
+    assert verdict(100, 110) == "not-seen"
+
+
 def test_another_gpu_withholds_times_but_not_structure() -> None:
     other = built(COMPILED, cpu=11)
     other.header["deviceProperties"][0]["name"] = "NVIDIA A100"

@@ -112,7 +112,7 @@ def test_no_step_no_time() -> None:
 
 def test_metadata_is_in_microseconds_and_leaves_out_what_is_not_known() -> None:
     spread = timed(Machine(events=False), [(10_000, 0), (30_000, 0)])
-    assert spread.metadata() == {"median": 20.0, "min": 10.0, "max": 30.0, "steps": 2, "source": "host clock"}
+    assert spread.metadata() == {"median": 20.0, "min": 10.0, "max": 30.0, "steps": 2, "source": "host clock", "mad": 10.0}
 
     class OtherStream(Machine):
         def mark(self) -> Any:

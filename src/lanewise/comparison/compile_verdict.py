@@ -174,9 +174,11 @@ def _verdict(base: TraceSide, new: TraceSide, times: Sequence[Figure], lang: str
     """Verdict, its line, and from how many times the GPU work on compiling pays."""
     gpu = next((f for f in times if f.id == "gpu_us"), None)
     step = next((f for f in times if f.id in ("time_us", "time_profiled_us")), None)
+    sign = 1 if new.compiled else -1
+    if gpu is None and step is not None and not (base.sequence.slots or new.sequence.slots):
+        return (*_of_step_alone(new if new.compiled else base, step, sign, lang), None)
     if gpu is None or step is None or gpu.call == "withheld" or gpu.base is None or gpu.new is None:
         return "unknown", TEXTS("compile-unknown", lang), None
-    sign = 1 if new.compiled else -1
     saved = sign * (gpu.base - gpu.new)
     side = new if new.compiled else base
     slower_gpu = gpu.call == ("more" if new.compiled else "less")
@@ -195,6 +197,19 @@ def _verdict(base: TraceSide, new: TraceSide, times: Sequence[Figure], lang: str
     if side.gpu_share is not None and side.gpu_share >= GPU_BOUND:
         return "worth-it", TEXTS("worth-it", lang, saved=_us_text(saved, lang)), None
     return _later(side, gpu.new if new.compiled else gpu.base, saved, gained if slower else None, lang)
+
+
+def _of_step_alone(side: TraceSide, step: Figure, sign: int, lang: str) -> tuple[str, str]:
+    """The verdict where neither trace has GPU work: by the step's time."""
+    if step.call == "withheld":
+        return "unknown", TEXTS("compile-unknown", lang)
+    gained = sign * ((step.compared_base or 0.0) - (step.new or 0.0))
+    cost = units.duration(_wrapping(side), lang)
+    if step.call not in ("less", "more"):
+        return "not-seen", TEXTS("cpu-not-seen", lang, cost=cost)
+    if gained > 0:
+        return "worth-it", TEXTS("worth-it-both", lang, saved=_us_text(gained, lang))
+    return "not-worth-it", TEXTS("cpu-not-worth-it", lang, lost=_us_text(-gained, lang), cost=cost)
 
 
 def _later(side: TraceSide, gpu_us: float, saved: float, gained: float | None, lang: str) -> tuple[str, str, float | None]:

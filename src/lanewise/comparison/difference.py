@@ -255,7 +255,8 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
     if real:
         a, b = np.array([base.real_ns]), np.array([new.real_ns])
         run = 0.0 if paired else noise.GPU_BOUND_RUN + links * noise.LINK_RUN if gpu_bound else noise.CPU_RUN
-        out.append(_figure("time_us", noise.judged(a, b, run), bool({"time", "gpu"} & spoiled)))
+        errors = (0.0, 0.0) if paired else (base.real_error_ns, new.real_error_ns)
+        out.append(_figure("time_us", noise.judged(a, b, run, errors=errors), bool({"time", "gpu"} & spoiled)))
     for key in ("time", "wall", "gpu", "cpu"):
         if key == "time" and real:
             continue

@@ -17,13 +17,14 @@ from lanewise.analyses.gpu_time import device_times
 from lanewise.analyses.idle import step_times
 from lanewise.analyses.launches import LAUNCH_KINDS
 from lanewise.analyses.quiet_ops import VIEW_OPS
-from lanewise.analyses.unprofiled import unprofiled_step
+from lanewise.analyses.unprofiled import unprofiled_mad, unprofiled_step
 from lanewise.explaining import explain
 from lanewise.model.schema import CATEGORY_CODES
 from lanewise.model.trace import Trace
 from lanewise.report import Report
 from lanewise.rules.context import Context
 
+from .noise import median_error
 from .sequence import LONG, Sequence, step_sequence
 
 __all__ = ["COUNTS", "LAYERS", "TraceSide"]
@@ -97,6 +98,15 @@ class TraceSide:
         """The step's time outside the profiler, as the recorder measured it."""
         found = unprofiled_step(self.trace)
         return None if found is None else float(found["median"]) * 1000
+
+    @cached_property
+    def real_error_ns(self) -> float:
+        """Standard error of that time, as far as the recorder noted how the steps varied."""
+        found = unprofiled_step(self.trace)
+        count = found.get("steps") if found is not None else None
+        if found is None or not isinstance(count, int) or count < 1:
+            return 0.0
+        return median_error(unprofiled_mad(found) * 1000, count)
 
     @cached_property
     def compiled(self) -> bool:

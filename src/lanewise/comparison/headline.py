@@ -67,6 +67,8 @@ def _time(pair: Pair, names: tuple[str, str], lang: str) -> str:
         return TEXTS("time-withheld", lang)
     a, b = _duration(step.base, lang), _duration(step.new, lang)
     if step.call == "not-seen":
+        if (step.margin_ratio or 0.0) >= 1:
+            return TEXTS("time-not-seen-wide", lang, a=a, b=b)
         margin = units.percent(step.margin_ratio, lang)
         if step.paced_base is not None:
             ratio = signed_percent(step.paced_base, step.new, lang)
@@ -166,6 +168,8 @@ def needed(pair: Pair, lang: str) -> list[str]:
         out.append(TEXTS("need-real", lang, margin=units.percent(CPU_RUN, lang), bound=units.percent(GPU_BOUND_RUN, lang)))
         if pair.spread_ratio is not None and pair.spread_ratio > _WIDE:
             out.append(TEXTS("need-steps", lang, count=pair.steps, margin=units.percent(pair.spread_ratio, lang)))
+    if step.id == "time_us" and (step.margin_ratio or 0.0) >= 1:
+        out.append(TEXTS("need-calm", lang))
     if step.margin_ratio is not None and step.margin_ratio > _WIDE:
         out.append(TEXTS("need-same-process", lang))
     return out

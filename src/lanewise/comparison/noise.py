@@ -29,6 +29,7 @@ __all__ = [
     "PROFILED_CPU_RUN",
     "Judgement",
     "judged",
+    "median_error",
 ]
 
 Array = npt.NDArray[Any]
@@ -88,7 +89,16 @@ class Judgement:
         return round(self.margin / whole, 4) if whole else None
 
 
-def judged(base: Array, new: Array, run: float, *, pace: float = 1.0, paired: bool = False, least: float = 0.0) -> Judgement:
+def judged(
+    base: Array,
+    new: Array,
+    run: float,
+    *,
+    pace: float = 1.0,
+    paired: bool = False,
+    least: float = 0.0,
+    errors: tuple[float, float] | None = None,
+) -> Judgement:
     """Compare two sets of values, one a step.
 
     Args:
@@ -97,6 +107,7 @@ def judged(base: Array, new: Array, run: float, *, pace: float = 1.0, paired: bo
         pace: the new trace's whole pace against the base's, by which the base is scaled first.
         paired: the values belong together one by one (two files of one recording), so that only their differences vary.
         least: a difference below this is not called.
+        errors: standard errors of the two medians, where they are known otherwise than from the values.
     """
     base, new = np.asarray(base, dtype=np.float64), np.asarray(new, dtype=np.float64)
     a, b = float(np.median(base)), float(np.median(new))
@@ -108,7 +119,8 @@ def judged(base: Array, new: Array, run: float, *, pace: float = 1.0, paired: bo
     expected = a * pace
     # A factor, so that half as long is as far as twice as long.
     allowed = expected * run if b >= expected else expected - expected / (1 + run)
-    error = math.hypot(standard_error(base) * pace, standard_error(new))
+    spread = (standard_error(base), standard_error(new)) if errors is None else errors
+    error = math.hypot(spread[0] * pace, spread[1])
     margin = max(allowed + _ERRORS * error, least)
     return Judgement(a, b, _called(b - expected, margin), margin, pace)
 
@@ -121,5 +133,9 @@ def standard_error(values: Array) -> float:
     """Standard error of the median of some values, from their median absolute deviation; 0 for a single one."""
     if len(values) < 2:
         return 0.0
-    mad = float(np.median(np.abs(values - np.median(values))))
-    return _MEDIAN_ERROR * _MAD_TO_SIGMA * mad / math.sqrt(len(values))
+    return median_error(float(np.median(np.abs(values - np.median(values)))), len(values))
+
+
+def median_error(mad: float, count: int) -> float:
+    """Standard error of the median of some values whose median distance from it is known."""
+    return _MEDIAN_ERROR * _MAD_TO_SIGMA * mad / math.sqrt(count)

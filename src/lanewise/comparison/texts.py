@@ -15,6 +15,7 @@ TEXTS = Catalog(
         "time-not-seen": "No difference in the step's time is seen ({a} and {b}; below {margin} it could be the recordings).",
         "time-not-seen-paced": "No difference in the step's time is seen ({a} and {b}, at one pace of the CPU {ratio}; below "
         "{margin} it could be the recordings).",
+        "time-not-seen-wide": "No difference in the step's time is seen ({a} and {b}: the recordings vary by more themselves).",
         "time-profiled": "under the profiler",
         "at-pace": "{ratio} at one pace",
         "time-withheld": "The step's time is not compared, since the recordings differ.",
@@ -110,6 +111,8 @@ TEXTS = Catalog(
         "need-real": "Record both with lanewise record: it times the step outside the profiler, where {margin} is enough "
         "({bound} where the GPU is the limit).",
         "need-steps": "Record more steps: over {count}, the spread alone hides differences below {margin}.",
+        "need-calm": "The steps timed without the profiler vary by more than their own time: record on a machine that does "
+        "nothing else, and time more steps (--timed).",
         "need-same-process": "CPU-bound times vary by a third between two processes: measure both in one process, in turn, "
         "to see less.",
         # compile verdict
@@ -126,6 +129,8 @@ TEXTS = Catalog(
         "time a step.",
         "not-worth-it-slower": "Not worth it: a step takes {lost} longer, the GPU saves next to nothing, and the wrapper costs "
         "{cost} of CPU time a step.",
+        "cpu-not-worth-it": "Not worth it: a step takes {lost} longer, and the wrapper costs {cost} of CPU time a step.",
+        "cpu-not-seen": "No difference in the step's time is seen; the wrapper costs {cost} of CPU time a step.",
         "compile-unknown": "Whether it is worth it is not known: the recordings do not compare.",
         "fact-products": "Products by the same kernels: {same}; by other kernels: {other}.",
         "fact-fused-ops": "{ops} → {kernel}",

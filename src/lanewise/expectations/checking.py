@@ -105,6 +105,7 @@ class _Checks:
             # A step or an annotation that is not there: nothing about it is known, and nothing has passed.
             reason = error.text(self.lang).partition(": ")[2]
             return [Outcome(section.label, e.label, e.wanted, "not-checked", reason=reason) for e in section.entries]
+        self.witnesses.expected_ops = tuple(e.sub for e in section.entries if e.key.name == "ops")
         return [self._entry(section.label, e, scope) for e in section.entries]
 
     def _entry(self, where: str, entry: Entry, scope: Scope) -> Outcome:

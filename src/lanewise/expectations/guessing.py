@@ -11,7 +11,7 @@ from functools import cache
 from lanewise.errors import UsageError
 from lanewise.expectations.items import Item, part_items
 from lanewise.expectations.parts import Part, chosen_part
-from lanewise.expectations.reasons import short_name, why_it_ran, why_not
+from lanewise.expectations.reasons import caller, short_name, why_it_ran, why_not
 from lanewise.expectations.texts import GUESS
 from lanewise.expectations.vocabulary import canonical, matches, parts_of_fused, word_of
 from lanewise.model.trace import Trace
@@ -161,11 +161,11 @@ def _fitting(items: list[Item]) -> Fits:
     """Whether a word means an item; items of one name and op are asked once."""
 
     @cache
-    def asked(word: str, name: str, owner: str) -> bool:
-        return matches(word, by_name[name, owner])
+    def asked(word: str, name: str, owner: str, alone: tuple[str, ...]) -> bool:
+        return matches(word, by_name[name, owner, alone])
 
-    by_name = {(x.name, x.owner): x for x in items}
-    return lambda word, item: asked(word, item.name, item.owner)
+    by_name = {(x.name, x.owner, x.alone): x for x in items}
+    return lambda word, item: asked(word, item.name, item.owner, item.alone)
 
 
 def _aligned(words: list[str], items: list[Item], fits: Fits) -> dict[int, int]:
@@ -245,7 +245,7 @@ def _item_rows(trace: Trace, items: list[Item], j: int, found: list[tuple[str, s
     label = item.kernel.label(lang) if item.gpu else item.name
     op = short_name(item.owner) or None
     if not item.gpu:
-        op = short_name(trace.name_of(item.chain[1])) if len(item.chain) > 1 else None
+        op = caller(trace, item)
     if not found:
         return [GuessRow("unexpected", word_of(item), item.name, label, op, j + 1, why_it_ran(trace, items, j, lang), item.ns)]
     rows: list[GuessRow] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ Array = npt.NDArray[Any]
 VIEWS = re.compile(
     r"aten::(_?\w*view\w*|as_strided|expand(_as)?|t|transpose|empty\w*|new_empty\w*|resolve_\w+|\w*alias|reshape|detach_?|select"
     r"|slice|narrow|split\w*|chunk|unbind|unsqueeze|squeeze|permute|movedim|flatten|unflatten|contiguous|to|_to_copy|type_as|lift_fresh"
-    r"|result_type|set_|is_\w+|item|_local_scalar_dense|swap\w*|numpy_T|T|mT)"
+    r"|result_type|set_|is_\w+|item|_local_scalar_dense|swap\w*|numpy_T|T|mT)|detach_?"
 )
 # CPU ops that stand for one piece of work, whatever they call inside.
 _WHOLE = re.compile(
@@ -54,6 +55,7 @@ class Item:
         row: row of `gpu_ops`, -1 for a CPU op.
         ns: its duration.
         owner: name of the innermost of `chain`, empty where there is none; a CPU op's own name.
+        alone: names of the ops around that which have no other item: `aten::relu` calls `aten::clamp_min` and nothing else.
     """
 
     event: int
@@ -65,6 +67,7 @@ class Item:
     row: int
     ns: int
     owner: str
+    alone: tuple[str, ...] = ()
 
 
 def has_gpu_work(trace: Trace) -> bool:
@@ -101,6 +104,17 @@ def gpu_items(trace: Trace, part: Part) -> list[Item]:
         call = int(links.call[launch]) if launch >= 0 else -1
         by = trace.name_of(chain[0]) if chain else ""
         out.append(Item(event, name, decode(name), True, chain, call, row, int(times.end[row] - times.ts[row]), by))
+    return _standing_for_others(trace, out)
+
+
+def _standing_for_others(trace: Trace, items: list[Item]) -> list[Item]:
+    """The same with the ops around each of which it is all the work; memsets do not count."""
+    shared = Counter(event for item in items if item.kernel.kind != "memset" for event in item.chain[1:])
+    out = []
+    for item in items:
+        names = [trace.name_of(event) for event in item.chain[1:] if shared[event] == 1]
+        alone = tuple(name for name in names if name.startswith("aten::")) if item.kernel.kind != "memset" else ()
+        out.append(replace(item, alone=alone))
     return out
 
 
@@ -127,7 +141,7 @@ def cpu_items(trace: Trace, part: Part) -> list[Item]:
         event = int(events[at])
         name = trace.name_of(event)
         out.append(Item(event, name, Kernel(name), False, _chain(trace, place, event), -1, -1, int(trace.dur[event]), name))
-    return out
+    return _standing_for_others(trace, out)
 
 
 def _below(tree: Nesting, chosen: Array) -> Array:

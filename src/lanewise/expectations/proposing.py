@@ -53,6 +53,8 @@ _BUSY_ROOM = 0.85
 # Room of a proposed memory peak: cached workspaces differ between cards and versions.
 _PEAK_ROOM = 1.1
 _LINE = 96
+# What `.item()`, `if tensor:` and `float(tensor)` end in.
+_READ = "aten::_local_scalar_dense"
 _MOST_OPS = 16
 
 
@@ -163,6 +165,10 @@ class _Writer:
         if entries:
             yield f"# {EXPECT('file-ops', self.lang)}"
             yield from _table_lines("ops", entries[:_MOST_OPS])
+        reads = self.counting.tally("ops", _READ).counts(parts)
+        if len(set(reads)) == 1:
+            yield f"# {EXPECT('file-reads', self.lang)}"
+            yield f"ops.{_quoted(_READ)} = {reads[0]}"
 
     def _backends(self, parts: Sequence[Part]) -> Iterator[str]:
         backends = {b for p in parts for b in self.witnesses.sdpa(p)}

@@ -14,7 +14,7 @@ from lanewise.expectations.texts import GUESS
 from lanewise.expectations.vocabulary import PLAIN, WORDS, canonical, matches, nearest, parts_of_fused, word_of
 from lanewise.model.trace import Trace
 
-__all__ = ["short_name", "why_it_ran", "why_not"]
+__all__ = ["caller", "short_name", "why_it_ran", "why_not"]
 
 _GRAPH = re.compile(r"^(cuda|cu|hip)GraphLaunch")
 _OUT_OF_PLACE = re.compile(
@@ -30,6 +30,7 @@ _MATH = "aten::_scaled_dot_product_attention_math"
 _FILLS = re.compile(r"aten::(zero_|fill_|eye|arange|(new_)?(zeros|ones|full)(_like)?)$")
 _GENERIC = re.compile(r"aten::(copy_|clone|_to_copy|to|fill_|zero_|empty\w*)$")
 _NODE = re.compile(r"^(?:autograd::engine::evaluate_function: )?(\w+?)Backward\d*$")
+_EVALUATE = "autograd::engine::evaluate_function: "
 _A_VIEW = re.compile(r"aten::(_?\w*view\w*|as_strided|expand|t|transpose|reshape|select|slice|unsqueeze|squeeze|permute)")
 _PRODUCTS = ("gemm", "gemv")
 _NEAR = 64  # neighbours among which kernels of one call are looked for: more than any op launches
@@ -70,8 +71,14 @@ class _Around:
 
 
 def short_name(name: str) -> str:
-    """A name without what only a machine needs: the hash of a compiled graph."""
-    return "CompiledFxGraph" if name.startswith("## Call CompiledFxGraph") else name
+    """A name without what only a machine needs: the hash of a compiled graph, autograd's function around each node."""
+    return "CompiledFxGraph" if name.startswith("## Call CompiledFxGraph") else name.removeprefix(_EVALUATE)
+
+
+def caller(trace: Trace, item: Item) -> str | None:
+    """What called a CPU op: the first around it of another name, since an overload calls the one that does the work."""
+    names = (trace.name_of(event) for event in item.chain[1:])
+    return next((short_name(name) for name in names if name != item.name), None)
 
 
 def why_it_ran(trace: Trace, items: Sequence[Item], at: int, lang: str = "en") -> str:
@@ -82,9 +89,8 @@ def why_it_ran(trace: Trace, items: Sequence[Item], at: int, lang: str = "en") -
         copied = _copy(trace, items, at, around, lang) if matches("copy", item) else None
         if copied is not None:
             return copied
-        where = around.names[1] if len(around.names) > 1 else None
-        key = "cpu-op-alone" if where is None else "cpu-op"
-        return GUESS(key, lang) if where is None else GUESS(key, lang, op=item.name, where=short_name(where))
+        where = caller(trace, item)
+        return GUESS("cpu-op-alone", lang) if where is None else GUESS("cpu-op", lang, op=item.name, where=where)
     if not around.names and item.call < 0:
         return GUESS("unlinked", lang)
     for answer in (_memset, _transfer, _helper, _copy):

@@ -183,6 +183,7 @@ EXPECT = Catalog(
         "up-to": "{what}, up to {time}",
         "more": "{count} more kinds",
         "instead": "what ran instead:",
+        "instead-ops": "what ran that is not in the file:",
         "headroom": "{label}: {time} a step above its limit",
         "peak-in": "in step {step}",
         # the result
@@ -211,6 +212,7 @@ EXPECT = Catalog(
         "file-unknown": "Not proposed, since this trace does not tell:",
         "file-sdpa": "every call of scaled_dot_product_attention",
         "file-ops": "ops that do the work on the CPU",
+        "file-reads": "values read into Python (.item(), if tensor:): on a GPU each of them waits",
         "file-findings": "found now, so not in the list: {ids}",
         "file-busy": "measured {value}; another day or machine may differ much",
         "file-peak": "measured {value}",

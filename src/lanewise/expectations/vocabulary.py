@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from lanewise.expectations.items import Item
+from lanewise.expectations.items import VIEWS, Item
 from lanewise.kernels import KINDS, Kernel
 
 __all__ = ["PLAIN", "SYNONYMS", "WORDS", "Word", "canonical", "matches", "nearest", "parts_of_fused", "word_of"]
@@ -136,7 +136,8 @@ def matches(word: str, item: Item) -> bool:
     if known is None:
         return _named(word, item)
     if not item.gpu:
-        return bool(known.op) and _pattern(known.op, True).match(_ATEN.sub("", item.name)) is not None
+        names = (item.name, *item.alone)
+        return bool(known.op) and any(_pattern(known.op, True).match(_ATEN.sub("", name)) is not None for name in names)
     kernel = item.kernel
     if kernel.kind in known.kinds:
         return True
@@ -153,10 +154,13 @@ def _named(word: str, item: Item) -> bool:
     if item.gpu and kernel.kind in _OTHER_THAN_NAMED:
         # The op that launches a copy, a memset or a helper is not what that one does.
         return word in item.name.lower()
-    short = _ATEN.sub("", item.owner).rstrip("_").lower()
-    if short in (word, f"{word}backward0"):
-        return True
-    return _word_in(word, item.name)
+    shorts = {_short(name) for name in (item.owner, *item.alone)}
+    return bool(shorts & {word, f"{word}backward0"}) or _word_in(word, item.name)
+
+
+def _short(op: str) -> str:
+    """An op's name as people write it."""
+    return _ATEN.sub("", op).rstrip("_").lower()
 
 
 _OTHER_THAN_NAMED = frozenset(
@@ -187,7 +191,10 @@ def parts_of_fused(word: str, kernel: Kernel) -> bool:
 def word_of(item: Item) -> str:
     """The word for an item: what somebody would have had to guess."""
     kernel = item.kernel
+    plain = _called_as(item)
     if item.gpu and kernel.kind in ("elementwise", "foreach", "other", None) and kernel.op:
+        if plain is not None:
+            return plain
         return canonical(kernel.op) if canonical(kernel.op) in WORDS else kernel.op
     if kernel.kind in ("memcpy-htod", "memcpy-dtoh"):
         return kernel.kind.removeprefix("memcpy-")
@@ -196,7 +203,15 @@ def word_of(item: Item) -> str:
             return word
     if item.gpu:
         return kernel.kind or "?"
+    if plain is not None:
+        return plain
     return _ATEN.sub("", item.name).rstrip("_")
+
+
+def _called_as(item: Item) -> str | None:
+    """The operation that somebody called, where another op does all of it: ``relu`` of `aten::clamp_min` in `aten::relu`."""
+    names = (name for name in item.alone if VIEWS.fullmatch(name) is None)
+    return next((short for short in map(_short, names) if short in PLAIN), None)
 
 
 # Narrower or wider than the word that people use.

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 import numpy as np
 
 from lanewise import units
 from lanewise.analyses.call_tree import op_tree
 from lanewise.expectations.counting import Counting
-from lanewise.expectations.items import Item, gpu_items, has_gpu_work
+from lanewise.expectations.items import Item, cpu_items, gpu_items, has_gpu_work
 from lanewise.expectations.parts import Part
 from lanewise.expectations.reading import Entry
 from lanewise.expectations.reasons import short_name, why_it_ran
@@ -32,6 +33,7 @@ class Witnesses:
     def __init__(self, trace: Trace, counting: Counting, lang: str) -> None:
         self.trace, self.counting, self.lang = trace, counting, lang
         self.context = Context(trace)
+        self.expected_ops: tuple[str, ...] = ()
         self._items: dict[Part, list[Item]] = {}
 
     def items(self, part: Part) -> list[Item]:
@@ -60,6 +62,11 @@ class Witnesses:
             kernels = [x for x in items if x.kernel.kind not in ("memset",)]
             lines = self.listed(part, kernels)
             return [EXPECT("instead", self.lang), *lines] if lines else []
+        if entry.key.name == "ops":
+            names = Counter(x.name for x in cpu_items(self.trace, part))
+            other = [(name, n) for name, n in names.most_common() if not any(fnmatchcase(name, p) for p in self.expected_ops)]
+            lines = [name if n == 1 else EXPECT("times", self.lang, count=n, what=name) for name, n in other]
+            return [EXPECT("instead-ops", self.lang), *self._cut(lines)] if lines else []
         return []
 
     def listed(self, part: Part, some: Sequence[Item], good: Sequence[Part] = ()) -> list[str]:

@@ -34,6 +34,7 @@ class StepTimes:
 
     Attributes:
         median_ns, min_ns, max_ns: over single steps; min and max are None where only the mean is known.
+        mad_ns: median distance of the steps from their median, None likewise.
         steps: how many were timed.
         source: ``device events``, ``host clock``, or ``mean`` (the synchronised total divided by the steps).
     """
@@ -43,6 +44,7 @@ class StepTimes:
     max_ns: int | None
     steps: int
     source: str
+    mad_ns: int | None = None
 
     def metadata(self) -> dict[str, Any]:
         """The object ``unprofiled_step_us`` of the recorder's metadata."""
@@ -50,6 +52,8 @@ class StepTimes:
         if self.min_ns is not None and self.max_ns is not None:
             out["min"] = self.min_ns / 1e3
             out["max"] = self.max_ns / 1e3
+        if self.mad_ns is not None:
+            out["mad"] = self.mad_ns / 1e3
         return out
 
 
@@ -103,12 +107,14 @@ class StepClock:
 
 
 def _spread(times_ns: list[int], source: str) -> StepTimes:
+    median = statistics.median(times_ns)
     return StepTimes(
-        median_ns=round(statistics.median(times_ns)),
+        median_ns=round(median),
         min_ns=min(times_ns),
         max_ns=max(times_ns),
         steps=len(times_ns),
         source=source,
+        mad_ns=round(statistics.median(abs(t - median) for t in times_ns)),
     )
 
 
