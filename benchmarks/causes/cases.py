@@ -9,6 +9,8 @@ import causes_on_host as on_host
 import more_on_gpu
 import more_on_host
 import round_4
+import round_5_on_gpu
+import round_5_on_host
 from steps import Pair
 
 CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
@@ -82,4 +84,22 @@ CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
     "fine_graph_decode": ("none", round_4.fine_graph_decode),
     "hooks_on_modules": ("python_overhead", round_4.hooks_on_modules),
     "images_by_numpy": ("data_starvation", round_4.images_by_numpy),
+    "detections_per_image": ("host_sync", round_5_on_host.detections_per_image),
+    "advantages_over_time": ("launch_bound", round_5_on_host.advantages_over_time),
+    "joints_by_python_lists": ("small_copies", round_5_on_host.joints_by_python_lists),
+    "float_images_sent": ("single_stream_copy", round_5_on_host.float_images_sent),
+    "vocab_50257": ("misaligned_dims", round_5_on_gpu.vocab_50257),
+    "weights_asked_for": ("unfused_attention", round_5_on_gpu.weights_asked_for),
+    "pointwise_conv1d": ("layout_copy", round_5_on_gpu.pointwise_conv1d),
+    "weights_dequantised": ("dtype_casts", round_5_on_gpu.weights_dequantised),
+    "bias_table_rebuilt": ("rebuilt_constants", round_5_on_gpu.bias_table_rebuilt),
+    "dropout_in_eval": ("train_mode_in_inference", round_5_on_gpu.dropout_in_eval),
+    "lora_base_trained": ("unused_gradients", round_5_on_gpu.lora_base_trained),
+    "logits_of_all_positions": ("unused_outputs", round_5_on_gpu.logits_of_all_positions),
+    "full_sort_for_top_k": ("full_sort", round_5_on_gpu.full_sort_for_top_k),
+    "one_hot_times_weight": ("one_hot_product", round_5_on_gpu.one_hot_times_weight),
+    "loss_per_sample": ("slice_gradients", round_5_on_gpu.loss_per_sample),
+    "fine_compiled_encoder": ("none", round_5_on_host.fine_compiled_encoder),
+    "fine_graphed_training": ("none", round_5_on_host.fine_graphed_training),
+    "fine_small_mlp": ("none", round_5_on_host.fine_small_mlp),
 }
