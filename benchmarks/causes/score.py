@@ -49,7 +49,7 @@ def judged(folder: Path, truth: dict[str, Any], general: set[str]) -> tuple[dict
         return {"alarms": bool(loud)}, loud
     ordered = sorted(bad, key=lambda f: -(f.share_ratio or 0))
     order = [f.id for f in ordered if f.id in right or f.id not in general | also]
-    claimed = share(bad, right)
+    claimed = share(bad, {cause}) or share(bad, right)
     alarm = share(fixed, {cause}) >= 0.05
     if measured < 0.05:
         return {"overclaims": claimed >= 0.12, "alarms": alarm}, [f"claims {claimed:.0%}, measured {measured:.0%}"]
