@@ -87,7 +87,8 @@ async function eachFinding() {
 
 /** A comparison: each change shown, the keys, drawing, a search, a selected slice. */
 async function comparison(page, job) {
-  const out = { changes: await page.evaluate(eachChange), keys: {} };
+  const labels = await page.evaluate(() => lanewise.labels);
+  const out = { labels, changes: await page.evaluate(eachChange), keys: {} };
   await page.evaluate(() => { document.activeElement?.blur(); });
   await page.keyboard.press("Escape");
   for (const [name, key] of [["reset", "1"], ["in", "w"], ["right", "d"], ["next", "]"], ["previous", "["], ["all", "0"]]) {

@@ -153,6 +153,12 @@ def test_a_selected_kernel_is_told_of(seen: dict[tuple[str, str], Any]) -> None:
     assert "compile" in panel
 
 
+def test_the_dashed_lines_speak_the_language_of_the_page(seen: dict[tuple[str, str], Any]) -> None:
+    # The pages were opened in English, and their language changed.
+    assert seen["mlp", "en"]["labels"] == [["end of the step in compile"], ["end of the step in eager"]]
+    assert seen["mlp", "ja"]["labels"] == [["compile のステップ終了"], ["eager のステップ終了"]]
+
+
 def test_several_traces_are_compared_one_by_one(browse: Browse, tmp_path: Path) -> None:
     page = written(tmp_path / "ladder.html", *FILES["ladder"])
     row = "document.querySelectorAll('#many tbody tr')[2].querySelector('button').click()"

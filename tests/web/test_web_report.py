@@ -122,6 +122,15 @@ def test_search_goes_from_hit_to_hit(seen: dict[tuple[str, str], dict[str, Any]]
     assert found["cleared"] == 0
 
 
+@each
+def test_a_narrow_window_leaves_room_for_names(browse: Browse, tmp_path: Path, lang: str) -> None:
+    page = write(TRACES["sins"], tmp_path / "report.html")
+    first = "[...document.querySelectorAll('#kernels tbody td:first-child')].map((cell) => cell.clientWidth)"
+    [result] = browse([{"file": str(page), "lang": lang, "theme": "light", "width": 640, "basic": True, "after": first}])
+    assert result["overflow"] <= 0
+    assert min(result["after"]) >= 100
+
+
 def test_a_browser_that_is_too_old_is_told_so_in_the_pages_language(browse: Browse, tmp_path: Path) -> None:
     files = [write(TRACES["empty"], tmp_path / f"{lang}.html", lang) for lang in ("en", "ja")]
     english, japanese = browse([{"file": str(file), "old": True} for file in files])

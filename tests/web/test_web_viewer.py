@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import http.client
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from html import escape as html_escape
 from itertools import accumulate
 from pathlib import Path
 
@@ -111,6 +115,30 @@ def test_the_page_and_its_headers(server: Server) -> None:
     assert headers["x-frame-options"] == "DENY"
     assert headers["cache-control"] == "no-store"
     assert ask(server, f"/{server.token}/")[2]["location"] == f"/{server.token}/0/"
+
+
+@pytest.mark.parametrize(("lang", "title"), [("en", "2 traces"), ("ja", "トレース 2 件")])
+def test_several_traces_are_listed(tmp_path: Path, lang: str, title: str) -> None:
+    hostile = tmp_path / "<img src=x onerror=pwned=1>.json.gz"
+    hostile.write_bytes(MLP.read_bytes())
+    running = Server([Shown(str(MLP), lang), Shown(str(hostile), lang)])
+    running.start()
+    try:
+        status, body, headers = ask(running, f"/{running.token}/")
+        assert ask(running, f"/{running.token}/1/")[0] == 200
+        assert ask(running, f"/{running.token}/2/")[0] == 404
+    finally:
+        running.stop()
+    text = body.decode("utf-8")
+    assert status == 200
+    assert f"<h1>{title}</h1>" in text
+    assert "<img" not in text
+    assert text.count("<li>") == 2
+    assert html_escape(running.shown[0].verdict) in text
+    assert "default-src 'none'" in headers["content-security-policy"]
+    [style] = re.findall("<style>(.*?)</style>", text)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "CONNECT"])

@@ -283,6 +283,8 @@ export class DiffPage {
       /** Where the highlighted slices begin, from the origin. */
       get starts() { return views().map((view) => view.highlighted.map((s) => view.model.start[s] - view.origin)); },
       get selected() { return views().map((view) => view.selected); }, get hits() { return views().map((view) => view.hits.length); },
+      /** What is said at the dashed lines. */
+      get labels() { return views().map((view) => view.lines.map((line) => line.label)); },
       get frames() { return views()[0].frames; }, get steps() { return steps(); },
       show: (b: number, e: number) => { const { view } = of(0); view.show(b + view.origin, e + view.origin, false); },
       /** The first kernel of each. */

@@ -10,10 +10,10 @@ import secrets
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+from .listing import listing
 from .shown import Shown
 
 __all__ = ["ADDRESS", "Answer", "LocalServer", "Server"]
@@ -123,12 +123,7 @@ class Server(LocalServer):
     def _index(self) -> Answer:
         if len(self.shown) == 1:
             return Answer(302, headers={"Location": f"/{self.token}/0/"})
-        rows = "".join(f'<li><a href="{i}/">{escape(s.path)}</a></li>' for i, s in enumerate(self.shown))
-        text = (
-            '<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-            f"<title>lanewise</title><h1>lanewise</h1><ul>{rows}</ul>"
-        )
-        policy = "default-src 'none'"
+        text, policy = listing(self.shown, self.shown[0].lang)
         return Answer(200, text.encode("utf-8"), "text/html; charset=utf-8", {"Content-Security-Policy": policy})
 
 

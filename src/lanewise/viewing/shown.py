@@ -27,6 +27,7 @@ class _Read:
 
     page: bytes
     tiles: Tiles
+    verdict: str
 
 
 class Shown:
@@ -41,7 +42,7 @@ class Shown:
     """
 
     def __init__(self, path: str, lang: str) -> None:
-        self.path, self.name, self._lang = path, PurePath(path).name, lang
+        self.path, self.name, self.lang = path, PurePath(path).name, lang
         self.version = 1
         self._lock = threading.Lock()
         self._seen = self._pending = self._stamp()
@@ -57,17 +58,22 @@ class Shown:
 
     def _load(self) -> _Read:
         trace = load(self.path)
-        reports = {code: explain(trace, code) for code in (self._lang, *(c for c in LANGUAGES if c != self._lang))}
-        first = reports[self._lang]
-        data = html.page_data(reports, timeline(trace, first, numbered=True), self._lang)
+        reports = {code: explain(trace, code) for code in (self.lang, *(c for c in LANGUAGES if c != self.lang))}
+        first = reports[self.lang]
+        data = html.page_data(reports, timeline(trace, first, numbered=True), self.lang)
         packed = base64.b64encode(zlib.compress(msgspec.json.encode(data), 1)).decode("ascii")
-        text = html.page(html.title(first), packed, self._lang, connect="'self'", mode=f"view-{self.version}")
-        return _Read(text.encode("utf-8"), Tiles(trace))
+        text = html.page(html.title(first), packed, self.lang, connect="'self'", mode=f"view-{self.version}")
+        return _Read(text.encode("utf-8"), Tiles(trace), first.verdict.text)
 
     @property
     def page(self) -> bytes:
         """The page as it is now."""
         return self._read.page
+
+    @property
+    def verdict(self) -> str:
+        """What bounds the step, in a sentence."""
+        return self._read.verdict
 
     def tile(self, begin: int, end: int) -> bytes:
         """A stretch of the trace as JSON."""

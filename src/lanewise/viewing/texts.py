@@ -1,4 +1,4 @@
-"""The words of what is added to a trace for other viewers. Japanese in ``translations/ja/viewing.toml``."""
+"""The words of the list of traces, and of what is added for other viewers. Japanese in ``translations/ja/viewing.toml``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ __all__ = ["TEXTS"]
 TEXTS = Catalog(
     "viewing",
     {
+        "listing": "{count} traces",
         "track-findings": "findings",
         "track-decoded": "{lane}: names in words",
         "track-step-time": "step time (ms)",
