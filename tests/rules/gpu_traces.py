@@ -85,17 +85,23 @@ def product(m: int, k: int, n: int, us: float, kernel: str = TENSOR, dtype: str 
 
 def trace(calls: Sequence[Call], steps: int = 4, op_us: float = 8.0, between_us: float = 2.0) -> TraceBuilder:
     """Steps of some calls, one right after the other on the CPU; the GPU falls behind and runs without gaps."""
+    return trace_of([calls] * steps, op_us, between_us)
+
+
+def trace_of(steps: Sequence[Sequence[Call]], op_us: float = 8.0, between_us: float = 2.0, marked: bool = True) -> TraceBuilder:
+    """The same of steps that may differ, and may not be marked as steps."""
     t = TraceBuilder()
-    cpu_us = len(calls) * (op_us + between_us) + 10
-    numbers = 1 + max((c.sequence or 0 for c in calls), default=0)
-    free = 0.0
-    for step in range(steps):
-        begin = 100 + step * (cpu_us + 1)
-        t.step(step, begin, cpu_us)
+    free, begin = 0.0, 100.0
+    for step, calls in enumerate(steps):
+        cpu_us = len(calls) * (op_us + between_us) + 10
+        numbers = 1 + max((c.sequence or 0 for c in calls), default=0)
+        if marked:
+            t.step(step, begin, cpu_us)
         now = begin + 5.0
         for call in calls:
             free = _made(t, call, now, op_us, max(free, now + 6), step * numbers)
             now += op_us + between_us
+        begin += cpu_us + 1
     return t
 
 

@@ -39,6 +39,7 @@ RULE_MODULES: tuple[str, ...] = (
     "pageable_copy",
     "profiler_overhead",
     "python_overhead",
+    "rebuilt_constants",
     "recompilation",
     "recomputation",
     "sdpa_math",
