@@ -274,6 +274,17 @@ def test_other_clocks_are_listed_and_spoil_gpu_times(clock: int, spoils: list[st
     assert figure(found, "gpu_us").call == ("withheld" if spoils else "not-seen")
 
 
+def test_a_step_that_does_more_of_the_same_is_listed() -> None:
+    def listed(base: int, new: int) -> list[str]:
+        found = built_pair(built(EAGER * base), built(COMPILED * new, cpu=11))
+        return [c.text for c in found.conditions if c.id == "amount" and not c.spoils]
+
+    [text] = listed(4, 1)
+    assert text.startswith("The products that both run by the same kernels are 8 a step, and 2 in new")
+    assert listed(4, 4) == []
+    assert len(listed(1, 4)) == 1
+
+
 def test_stacks_in_one_only_withhold_cpu_times() -> None:
     other = built(EAGER, cpu=11)
     other.span("python_function", "train.py(1): step", 0, 5, other.pid, 1, **{"Python id": 1})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -126,3 +127,31 @@ def test_what_cannot_be_told_can_be_made_to_fail(output: tuple[Path, str]) -> No
     text = run(output[0], "-q", "--lanewise-no-skip", "-k", "gpu_numbers")
     assert "cannot be told here: kernels: a CPU-only trace" in text
     assert "1 failed" in text
+
+
+def test_without_torch_a_test_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    absent = tmp_path / "absent" / "torch"
+    absent.mkdir(parents=True)
+    (absent / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    (tmp_path / "test_steps.py").write_text(
+        "def test_step(lanewise_trace):\n    lanewise_trace(lambda: None)\n\n"
+        "def test_block(lanewise_trace):\n    with lanewise_trace():\n        pass\n\n"
+        "def test_other():\n    pass\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(absent.parent), *filter(None, [os.environ.get("PYTHONPATH")])]))
+    text = run(tmp_path, "-q")
+    assert "1 passed, 2 skipped" in text
+    assert "lanewise_trace needs torch" in text
+
+
+def test_with_several_workers_each_failure_keeps_its_trace(tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    (tmp_path / "test_steps.py").write_text(
+        TESTS.split("def test_ops", 1)[0] + "import pytest\n\n@pytest.mark.parametrize('n', [1, 2, 3])\n"
+        "def test_counts(lanewise_trace, n):\n    assert lanewise_trace(step, steps=1, warmup=0).step.ops['aten::mm'] == n\n"
+    )
+    text = run(tmp_path, "-q", "-n", "2", "--lanewise-artifacts", "kept")
+    assert "2 failed, 1 passed" in text
+    kept = sorted(p.name for p in (tmp_path / "kept").iterdir())
+    assert kept == ["test_steps.py_test_counts[2].json.gz", "test_steps.py_test_counts[3].json.gz"]
+    assert text.count("a usual step ran these CPU ops") == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from lanewise import units
 from .document import Condition
 from .figures import TraceSide
 from .noise import LEAST_STEPS
+from .pairing import products
 from .texts import TEXTS
 
 __all__ = ["conditions", "listed_grids", "listed_pace", "pace", "pace_differs"]
@@ -129,6 +131,20 @@ def _work(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) ->
         key = "cond-work" if spoils else "cond-work-little"
         text = TEXTS(key, lang, ratio=f"{work_b / work_a:.2f}", new=names[1])
         yield Condition("shapes", text, ["gpu", "cpu", "time"] if spoils else [])
+    if not work_a or not work_b:
+        yield from _amount(base, new, names, lang)
+
+
+def _amount(base: TraceSide, new: TraceSide, names: tuple[str, str], lang: str) -> Iterator[Condition]:
+    """Without shapes: whether the products that both run, by the same kernels, run more often in one.
+
+    A step may be another piece of work then (eight tokens against one), or the program was changed so: people know which.
+    """
+    a, b = (Counter(s.name for s in side.sequence.slots if products(s)) for side in (base, new))
+    x, y = (sum(n for name, n in found.items() if name in other) for found, other in ((a, b), (b, a)))
+    mostly = 2 * x >= a.total() and 2 * y >= b.total()
+    if x and y and mostly and max(x, y) > (1 + _WORK_SPOILS) * min(x, y):
+        yield Condition("amount", TEXTS("cond-amount", lang, a=units.count(x), b=units.count(y), new=names[1]))
 
 
 def _product_types(side: TraceSide) -> set[tuple[str, bool]]:

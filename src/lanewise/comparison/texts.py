@@ -91,6 +91,8 @@ TEXTS = Catalog(
         "type-without": "{type} without tensor cores",
         "cond-work": "GEMMs and convolutions do {ratio} times the arithmetic in {new}: other shapes; times are not compared.",
         "cond-work-little": "GEMMs and convolutions do {ratio} times the arithmetic in {new}: other shapes.",
+        "cond-amount": "The products that both run by the same kernels are {a} a step, and {b} in {new}: a step may be another "
+        "amount of work.",
         "cond-grids": "{share} of the GPU time is in kernels of one name on other grids in {new}: other shapes; times are not "
         "compared.",
         "cond-grids-little": "{share} of the GPU time is in kernels of one name on other grids in {new}: other shapes.",
