@@ -29,6 +29,7 @@ _TEXTS = Catalog(
     {
         "no-gpu-records": "The GPU's work was not recorded, so what bounds this run cannot be told.",
         "no-gpu-work": "No GPU work in this trace: the CPU report is complete.",
+        "no-gpu-work-known": "No GPU work that lanewise can read: there are events of kinds that it does not know.",
         "no-gpu-work-read": "No GPU work in what could be read of this trace.",
         "foreign": "No event of PyTorch's profiler is in this file: another program wrote this trace.",
         "no-events": "There is nothing in this trace.",
@@ -193,8 +194,12 @@ def _not_judged(trace: Trace) -> str | None:
     if c.gpu_timing == "none":
         if c.launches:
             return "no-gpu-records"
-        if bool((trace.category == CATEGORY_CODES[OTHER_CATEGORY]).all()):
+        other = trace.category == CATEGORY_CODES[OTHER_CATEGORY]
+        if bool(other.all()):
             return "foreign"
+        # Lanes on which nothing else is are those of a device that lanewise does not know.
+        if len(np.setdiff1d(trace.lane[other], trace.lane[~other])):
+            return "no-gpu-work-known"
         return "no-gpu-work-read" if trace.truncated or trace.skipped_events else "no-gpu-work"
     return "partial" if c.gpu_timing == "partial" else None
 

@@ -50,6 +50,14 @@ def _documents() -> dict[str, bytes]:
         "header that speaks of events": json.dumps(
             {"note": 'a "traceEvents": [ in text', "x": {"traceEvents": {"a": []}}, **header, "traceEvents": events}
         ).encode(),
+        "events of something else before": json.dumps(
+            {
+                "otherData": {"traceEvents": [{"ph": "X", "name": "no", "ts": 1, "dur": 5}]},
+                **header,
+                "traceEvents": events,
+            }
+        ).encode(),
+        "within another key": json.dumps({"a": [1], "trace": {**header, "traceEvents": events}, "b": {"c": 2}}).encode(),
     }
 
 
@@ -65,6 +73,20 @@ def test_layouts_say_the_same(form: str, block: int, monkeypatch: pytest.MonkeyP
     assert _facts(trace) == expected
     assert note_ids(trace) == []
     assert [(lane.pid, lane.tid, lane.process, lane.name) for lane in trace.lanes][:1] == [(100, 1, "python", "main")]
+
+
+@pytest.mark.parametrize("block", [1, 100, 4 << 20])
+def test_one_event_a_line(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    events = json.loads(_sample().text())["traceEvents"]
+    expected = load_bytes(json.dumps(events).encode(), processes=0)
+    monkeypatch.setattr(source_module, "BLOCK_BYTES", block)
+    lines = "\n".join(map(json.dumps, events)).encode()
+    for text in (lines, lines + b"\n", lines.replace(b"\n", b",\n")):
+        trace = load_bytes(text, processes=0)
+        assert _facts(trace) == _facts(expected)
+        assert (note_ids(trace), trace.truncated, trace.repaired_events) == ([], False, 0)
+    cut = load_bytes(lines[:-20], processes=0)
+    assert (len(cut), cut.truncated, note_ids(cut)) == (len(expected) - 1, True, ["truncated"])
 
 
 def test_array_with_no_header() -> None:

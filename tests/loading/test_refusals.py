@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -184,3 +185,24 @@ def test_a_folder_names_traces_in_folders_within(tmp_path: Path) -> None:
     inner.mkdir(parents=True)
     (inner / "host.pt.trace.json").write_text("{}")
     assert "for example plugins/profile/run1/host.pt.trace.json" in str(_refused(tmp_path))
+
+
+def test_text_in_wide_characters_and_what_else_is_nearly_a_trace(tmp_path: Path) -> None:
+    t = TraceBuilder()
+    t.op("aten::mm", 0, 5)
+    text, path = t.text(), tmp_path / "t.json"
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"):
+        path.write_bytes(text.encode(encoding))
+        assert "UTF-16 or UTF-32" in str(_refused(path)), encoding
+    path.write_bytes(gzip.compress(gzip.compress(text.encode())))
+    assert "gzip within gzip" in str(_refused(path))
+    path.write_text(repr(json.loads(text)))
+    assert "as Python prints it" in str(_refused(path))
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(__file__, "t.json")
+    assert "tar archive" in str(_refused(path))
+
+
+def test_keys_of_other_documents_are_shown_short_and_give_no_orders(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text('{"a\x1b[2J' + "x" * 99 + '": 1}')
+    assert "its keys: a\N{REPLACEMENT CHARACTER}[2J" + "x" * 35 + "...)" in str(_refused(tmp_path / "t.json"))

@@ -295,3 +295,29 @@ def test_steps_need_no_order_in_the_file() -> None:
     trace = t.load()
     assert (np.diff(trace.ts) >= 0).all()
     assert trace.analysis(steps).index.tolist() == [0, 1, 2]
+
+
+def test_traces_merged_into_one_file_are_told() -> None:
+    t = TraceBuilder()
+    for rank in range(2):
+        for i in range(1, 4):
+            pid = f"rank {rank}: 9"
+            t.span("cuda_runtime", "cudaLaunchKernel", i * 100, 5, pid, 9, correlation=i)
+            t.span("kernel", "sgemm", i * 100 + 50, 20, f"rank {rank}: 0", 7, correlation=i, device=0, stream=7)
+    trace = t.load()
+    assert next(n for n in trace.notes if n.id == "merged").slots == {"count": 2}
+    # A process of its own with a few calls is none.
+    other = TraceBuilder()
+    for i in range(1, 4):
+        other.call("cudaLaunchKernel", i * 100, 5, i)
+    other.span("cuda_runtime", "cudaLaunchKernel", 5, 5, 101, 1, correlation=1)
+    assert "merged" not in note_ids(other.load())
+
+
+def test_events_without_a_category_are_told() -> None:
+    t = TraceBuilder(gpus=0)
+    t.span(None, "PjitFunction(f)", 0, 5, 1, 1)
+    t.op("aten::mm", 10, 5)
+    trace = t.load()
+    assert [(n.id, n.slots) for n in trace.notes] == [("no-category", {"count": 1})]
+    assert lanewise.explain(trace).verdict.text.startswith("No GPU work that lanewise can read")

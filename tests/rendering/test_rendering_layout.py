@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.text import Text
 
 from lanewise.rendering.layout import Column, Part, bar, columns, marks, padded, printed, shortened, shortened_path, wrapped
 
@@ -101,3 +102,12 @@ def test_printing_never_wraps() -> None:
     from rich.text import Text
 
     assert printed([Text("x" * 300)], color=False) == "x" * 300 + "\n"
+
+
+def test_names_give_a_terminal_no_orders() -> None:
+    names = ["a\x1b[31mred\x1b]0;title\x07", "two\nlines", "\x9b2J", "\u202eturned", "c\x00d"]
+    lines = columns([Column("name"), Column("calls", right=True)], [[name, "1"] for name in names], 80)
+    text = printed([*lines, Text("so \x1b[2J")], color=False)
+    assert [c for c in text if not c.isprintable() and c != "\n"] == []
+    assert len(text.splitlines()) == 1 + len(names) + 1
+    assert len({len(line) for line in text.splitlines()[1:-1]}) == 1

@@ -16,11 +16,12 @@ from .reader import Document, Progress
 from .reading import read_once, survey
 from .selection import WindowAssembly, window_note
 from .source import Source, TraceSource
+from .texts import shown
 from .window import Window
 
 __all__ = ["Progress", "TraceSource", "Window", "load"]
 
-_LONGEST_SHOWN = 40  # characters of a category in a message; Kineto's have up to 20
+_LARGEST_ID = 2**40  # of calls: they are counted from 1
 
 
 def load(
@@ -54,6 +55,7 @@ def _trace(document: Document, source: Source) -> Trace:
     if "events" not in tables and not document.truncated:
         notes.append(Note("no-events"))
     _note_integer_times(tables, notes)
+    _note_merged(tables, assembly, notes)
     if isinstance(assembly, WindowAssembly):
         notes.append(window_note(assembly.selection))
     used = np.unique(tables["gpu_ops"]["device"]).tolist() if "gpu_ops" in tables else []
@@ -91,16 +93,30 @@ def _notes_of(assembly: Assembly) -> list[Note]:
     begins, ends = counts.get("begins", 0), counts.get("ends", 0)
     if begins or ends:
         notes.append(Note("begin-end", {"begins": begins, "ends": ends}))
-    if assembly.unknown_categories:
-        names = ", ".join(_shown(name) for name in sorted(assembly.unknown_categories)[:6])
-        notes.append(Note("unknown-category", {"count": sum(assembly.unknown_categories.values()), "names": names}))
+    unknown = dict(assembly.unknown_categories)
+    if bare := unknown.pop("", 0):
+        notes.append(Note("no-category", {"count": bare}))
+    if unknown:
+        names = ", ".join(shown(name) for name in sorted(unknown)[:6])
+        notes.append(Note("unknown-category", {"count": sum(unknown.values()), "names": names}))
     return notes
 
 
-def _shown(name: str) -> str:
-    """A name out of a file, for a message: short, and without what a terminal would obey."""
-    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[: _LONGEST_SHOWN + 1])
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+def _note_merged(tables: dict[str, Any], assembly: Assembly, notes: list[Note]) -> None:
+    """Every process counts correlation ids from 1, so traces merged into one file share most of them."""
+    calls, lanes = tables.get("calls"), assembly.lanes
+    if calls is None:
+        return
+    processes = {pid: number for number, pid in enumerate(dict.fromkeys(pid for pid, _ in lanes))}
+    used = np.unique(tables["events"]["lane"][calls["event"]])
+    if len({lanes[lane][0] for lane in used.tolist()}) < 2:
+        return
+    known = (calls["correlation"] > 0) & (calls["correlation"] < _LARGEST_ID)
+    process = np.array([processes[pid] for pid, _ in lanes])[tables["events"]["lane"][calls["event"][known]]]
+    pairs = np.unique(calls["correlation"][known] * len(processes) + process)
+    _, callers = np.unique(pairs // len(processes), return_counts=True)
+    if 2 * int((callers > 1).sum()) > len(callers):
+        notes.append(Note("merged", {"count": len(np.unique(process))}))
 
 
 def _format(assembly: Assembly) -> str:

@@ -35,6 +35,7 @@ class DecodedChunk:
         end: where in the chunk the array of events was closed; None when it goes on.
         rest: text at its end that gave no event: the event may go on in the next chunk.
         damage: events that were mended or given up.
+        cut: whether the text ends within an event.
     """
 
     columns: ChunkColumns
@@ -42,6 +43,7 @@ class DecodedChunk:
     end: int | None = None
     rest: bytes = b""
     damage: list[Damage] = field(default_factory=list)
+    cut: bool = False
 
 
 class _UnsoundError(Exception):
@@ -76,7 +78,7 @@ def _at_once(chunk: AnyChunk, text: bool) -> DecodedChunk:
         columns, end = found
         return DecodedChunk(columns.finished(), text, end, damage=damage)
     mended = mend_chunk(chunk.data, chunk.offset, chunk.last)
-    return DecodedChunk(_columns(mended.events, True).finished(), text, mended.end, mended.rest, mended.damage)
+    return DecodedChunk(_columns(mended.events, True).finished(), text, mended.end, mended.rest, mended.damage, mended.cut)
 
 
 def _columns(events: list[Any], text: bool) -> Columns:

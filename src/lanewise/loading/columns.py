@@ -243,7 +243,8 @@ class Columns:
             out.counts["old spelling"] = old
         for n, spelling, name in zip(counts, spellings, names, strict=True):
             if n and name == OTHER_CATEGORY:
-                out.unknown_categories[str(spelling)] = n
+                key = "" if spelling is None else str(spelling).strip()
+                out.unknown_categories[key] = out.unknown_categories.get(key, 0) + n
         return np.array([CATEGORY_CODES[name] for name in names], dtype=np.int8)[codes]
 
     def _lane_codes(self) -> Array:

@@ -43,10 +43,13 @@ ANY_EVENT_START = re.compile(rb'\{\s*"(?:' + _KEYS + rb')"\s*:')
 # A string without its end goes up to the end of the text, so that scanning is linear whatever the text holds.
 TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\]]', re.DOTALL)
 _AFTER_KEY = re.compile(rb"[\s\0]*:[\s\0]*")
+_EVENT_KEYS = frozenset({"ph", "name"})
 _EVENTS_KEY = re.compile(rb'"traceEvents"[\s\0]*:[\s\0]*\[')
 
 # A header is some kilobytes; process groups of large jobs and environment dumps make some megabytes.
 _LARGEST_HEADER = 256 << 20
+# Events within another key of the document are the trace's own when they are that many and no others were seen.
+_LARGEST_ASIDE = 1 << 20
 # Events are 0.2 to 2 kB, some 100 kB with large arguments; what has no boundary in this much text is no trace.
 LARGEST_EVENT = 256 << 20
 # Look for an event boundary in the last bytes of a block first.
@@ -160,7 +163,9 @@ class HeaderScan:
     Attributes:
         keys: the keys of the top-level object seen so far.
         begin: offset of the first byte after the ``[`` of the events; -1 while not found.
-        bare: whether the document is an array of events with no object around it.
+        bare: whether the document is events with no object around them: an array, or one a line.
+        lines: whether there is no array around them either.
+        nested: whether the object with the events lies in another one.
         header: the header's text, from ``{`` to before ``"traceEvents"``.
         ended: whether the document ended without events.
     """
@@ -169,10 +174,14 @@ class HeaderScan:
         self.keys: set[str] = set()
         self.begin = -1
         self.bare = False
+        self.lines = False
+        self.nested = False
         self.ended = False
         self.header = b""
         self._at = 0
         self._depth = 0
+        self._opened: list[int] = []
+        self._missed: re.Match[bytes] | None = None
 
     def feed(self, buffer: bytes) -> bool:
         """Scan on with all bytes so far; True when the events were found or the document ended without them."""
@@ -181,10 +190,16 @@ class HeaderScan:
         if self.begin < 0:
             # Quotes that are not escaped make the scan take strings for text and text for strings.
             scanned = len(buffer) if self.ended else self._at
-            missed = _EVENTS_KEY.search(buffer, max(0, begun - _OVERLAP), scanned)
-            if missed is not None:
-                self.begin, self.header, self.ended = missed.end(), buffer[: missed.start()], False
+            self._missed = self._missed or _EVENTS_KEY.search(buffer, max(0, begun - _OVERLAP), scanned)
+            if (missed := self._missed) is not None:
+                around = self._around(buffer, missed.start())
+                if around and not self.ended and len(buffer) - missed.end() < _LARGEST_ASIDE:
+                    return False  # in something else of the document, whose own events may follow
+                self.nested = around > 0
+                self.begin, self.header, self.ended = missed.end(), buffer[around : missed.start()], False
                 return True
+        if self.ended and self.keys >= _EVENT_KEYS:
+            self.bare, self.lines, self.begin, self.ended = True, True, self._opened[0], False
         return found
 
     def _scan(self, buffer: bytes) -> bool:
@@ -201,6 +216,8 @@ class HeaderScan:
                 if self._depth == 0 and token == b"[":
                     self.bare, self.begin = True, match.end()
                     return True
+                if not self._depth:
+                    self._opened.append(match.start())
                 self._depth += 1
             else:
                 self._depth -= 1
@@ -209,6 +226,18 @@ class HeaderScan:
                     return True
             self._at = match.end()
         return False
+
+    @staticmethod
+    def _around(buffer: bytes, end: int) -> int:
+        """Where the innermost object begins that is open at a place of sound text; 0 for the outermost."""
+        opened = []
+        for match in TOKEN.finditer(buffer, 0, end):
+            token = match.group()
+            if token in (b"{", b"["):
+                opened.append(match.start())
+            elif token in (b"}", b"]") and opened:
+                opened.pop()
+        return opened[-1] if len(opened) > 1 and buffer[opened[-1] : opened[-1] + 1] == b"{" else 0
 
     def _is_key(self, token: bytes, start: int, value: int, buffer: bytes) -> bool:
         key = token[1:-1].decode("utf-8", "replace")

@@ -22,7 +22,7 @@ from .mending import silently_damaged
 from .repair import Tally, members, mend_chunk, mend_object
 from .sniff import kind_of_bytes, kind_of_keys, refusal
 from .source import Source
-from .texts import TEXTS
+from .texts import TEXTS, shown
 from .workers import Job, Workers
 
 __all__ = ["Document", "Progress", "read_document"]
@@ -43,7 +43,8 @@ class Document:
     Attributes:
         header: all top-level keys but the events.
         assembly: the events.
-        bare: whether the document was an array with no header.
+        bare: whether the document was events with no header.
+        lines: whether it was events one by one, without an array.
         truncated: whether the end is missing.
         mended: events that were mended.
         lost: events that were given up.
@@ -54,6 +55,7 @@ class Document:
     header: dict[str, Any]
     assembly: Assembly
     bare: bool
+    lines: bool = False
     truncated: bool = False
     mended: Tally = field(default_factory=Tally)
     lost: Tally = field(default_factory=Tally)
@@ -79,7 +81,7 @@ def read_document(
     """
     blocks = source.blocks()
     scan, buffer = _find_events(source, blocks)
-    doc = Document({}, Assembly() if assembly is None else assembly, scan.bare)
+    doc = Document({}, Assembly() if assembly is None else assembly, scan.bare, scan.lines)
     try:
         rest, at = _read_events(source, _framer(source, scan.begin, buffer, blocks), doc, progress, workers)
     except ReadError as why:
@@ -132,7 +134,7 @@ def _find_events(source: Source, blocks: Iterator[bytes]) -> tuple[HeaderScan, b
     if not buffer:
         raise EmptyTraceError(source.name, TEXTS.message("not-inflated"), TEXTS.message("not-inflated-next"))
     if scan.ended or scan.too_large(buffer):
-        raise refusal(source.name, "other-object", keys=", ".join(sorted(scan.keys)[:8]) or "-")
+        raise refusal(source.name, "other-object", keys=", ".join(map(shown, sorted(scan.keys)[:8])) or "-")
     raise EmptyTraceError(source.name, TEXTS.message("header-cut", count=len(buffer)), TEXTS.message("header-cut-next"))
 
 
@@ -178,6 +180,8 @@ def _read_events(
             raise LoadError(source.name, fact, TEXTS.message("no-boundary-next"))
         if decoded.end is not None:
             return _behind(chunk, decoded.end, [c for c, _ in pending], framer), chunk.offset + decoded.end
+        if chunk.last and doc.lines and not decoded.cut:
+            return None, 0
         if chunk.last:
             doc.truncated = True
             end = chunk.offset + len(chunk.data)
@@ -260,7 +264,7 @@ def _finish_header(doc: Document, scan: HeaderScan, tail: bytes, tail_at: int, *
         body = _whole_members(tail)
     else:
         body = tail[: close - 1]
-        if tail[close:].strip(b" \t\r\n\0"):
+        if tail[close:].strip(b" \t\r\n\0") and not scan.nested:
             doc.notes.append(Note("two-documents", {"offset": tail_at + close}))
     body = body.strip(b" \t\r\n\0,")
     if body:

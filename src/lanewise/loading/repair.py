@@ -91,12 +91,14 @@ class Mended:
         damage: those that were mended or given up.
         end: where in the chunk the array of events was closed; None when it goes on.
         rest: the text at its end where that gave no event: the event may go on in the next chunk.
+        cut: whether the text ends within an event.
     """
 
     events: list[TextEvent] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     end: int | None = None
     rest: bytes = b""
+    cut: bool = False
 
 
 def mend_chunk(data: bytes, offset: int, last: bool) -> Mended:
@@ -219,7 +221,7 @@ class _Mender:
         if self._last and end == len(data):
             close = self._close(self._at, end)
             if close is None:  # the file is cut here
-                self._at = end
+                self._at, self._out.cut = end, True
                 return
         self._lose("unreadable", end if close is None else close)
 

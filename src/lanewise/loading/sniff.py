@@ -23,9 +23,14 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "pdf"),
     (b"\x7fELF", "elf"),
     (b"\x89HDF", "hdf5"),
+    (b"\x1f\x8b", "gzip-twice"),
     (b"\xff\xfe", "utf-16"),
     (b"\xfe\xff", "utf-16"),
+    (b"\0\0\xfe\xff", "utf-16"),
 )
+_TAR = slice(257, 262), b"ustar"
+_WIDE_TEXT = re.compile(rb"\0{0,3}[\[{]\0(?:\0\0)?[ \t\r\n\"{]|\0[\[{]\0")  # UTF-16 or UTF-32 without a mark
+_PYTHON_TEXT = re.compile(rb"\s*\[?\s*\{\s*'")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The first file in the archive that torch.save writes.
 _CHECKPOINT = re.compile(
@@ -60,15 +65,8 @@ def kind_of_bytes(head: bytes) -> str | None:
 
     A pickle is only recognised, never loaded: loading one runs code of whoever wrote it.
     """
-    if _CHECKPOINT.match(head):
-        return "checkpoint"
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            return kind
-    if _PICKLE.match(head):
-        return _kind_of_pickle(head)
-    if _is_protobuf_trace(head):
-        return "perfetto"
+    if (kind := _kind_of_binary(head)) is not None:
+        return kind
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if not text:
         return "blank"
@@ -82,6 +80,23 @@ def kind_of_bytes(head: bytes) -> str | None:
         printable = sum(32 <= b < 127 or b in b"\t\r\n" for b in head[:512])
         return "text" if printable >= 0.9 * len(head[:512]) else "binary"
     return None
+
+
+def _kind_of_binary(head: bytes) -> str | None:
+    """The kind of what is no text in UTF-8, or not that of a JSON document."""
+    if _CHECKPOINT.match(head):
+        return "checkpoint"
+    if (kind := next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)) is not None:
+        return kind
+    if head[_TAR[0]] == _TAR[1]:
+        return "tar"
+    if _PICKLE.match(head):
+        return _kind_of_pickle(head)
+    if _is_protobuf_trace(head):
+        return "perfetto"
+    if _WIDE_TEXT.match(head):
+        return "utf-16"
+    return "python-text" if _PYTHON_TEXT.match(head) else None
 
 
 def _kind_of_pickle(head: bytes) -> str:

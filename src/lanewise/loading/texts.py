@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from lanewise.translations import Catalog
 
-__all__ = ["TEXTS"]
+__all__ = ["TEXTS", "shown"]
+
+_LONGEST_SHOWN = 40  # characters of a name in a message; Kineto's categories have up to 20
 
 TEXTS = Catalog(
     "loading",
@@ -39,6 +41,10 @@ TEXTS = Catalog(
         "bzip2-next": "Unpack it with: bunzip2",
         "xz": "this is an xz archive.",
         "xz-next": "Unpack it with: unxz",
+        "tar": "this is a tar archive.",
+        "tar-next": "Unpack it with: tar xf",
+        "gzip-twice": "this is gzip within gzip.",
+        "gzip-twice-next": "Unpack it once with: gunzip",
         "sqlite": "this is an SQLite database, as Nsight Systems exports.",
         "sqlite-next": "lanewise reads PyTorch profiler traces (JSON).",
         "checkpoint": "this is a file of torch.save, such as a model's weights, not a trace.",
@@ -57,7 +63,7 @@ TEXTS = Catalog(
         "elf": "this is a program.",
         "hdf5": "this is an HDF5 file.",
         "pickle": "this is a Python pickle, such as a CUDA memory snapshot, not a JSON trace.",
-        "utf-16": "this is text in UTF-16, as a redirection in Windows PowerShell writes.",
+        "utf-16": "this is text in UTF-16 or UTF-32, as a redirection in Windows PowerShell writes.",
         "utf-16-next": "Save it as UTF-8.",
         "blank": "this is blank: nothing but spaces.",
         "blank-next": "Record the trace again.",
@@ -72,6 +78,8 @@ TEXTS = Catalog(
         "own-page-next": "Name the trace that it was made from.",
         "own-document": "this is a JSON document of lanewise, not a trace.",
         "own-document-next": "Name the trace that it was made from.",
+        "python-text": "this is a dictionary as Python prints it, not JSON.",
+        "python-text-next": "Write it with json.dump.",
         "text": "this is text, not a JSON trace.",
         "binary": "this is a binary file, not a JSON trace.",
         "execution-trace": "this is an execution trace (a graph of nodes, as ExecutionTraceObserver writes), not a timeline.",
@@ -108,3 +116,9 @@ TEXTS = Catalog(
         "read-once-next": "Save it to a file first.",
     },
 )
+
+
+def shown(name: str) -> str:
+    """A name out of a file, for a message: short, and without what a terminal would obey."""
+    text = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name[: _LONGEST_SHOWN + 1])
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

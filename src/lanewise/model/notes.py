@@ -32,6 +32,8 @@ NOTES = Catalog(
         "begin-end": "{begins:begin} without an end and {ends:end} without a begin left out (phases B and E).",
         "async": "{count:,} asynchronous begins and ends left out (phases b and e): they lie on no thread and no stream.",
         "unknown-category": "{count:event} of a category that lanewise does not know ({names}): shown, not interpreted.",
+        "no-category": "{count:event} without a category: shown, not interpreted.",
+        "merged": "Traces of {count:,} processes seem to be merged in this file: their calls share correlation ids, which then link nothing. Read each trace by itself.",
         "window": "Only a part of the trace was read: {window}.",
         # what the trace cannot tell
         "no-gpu-records": "{launches:launch} and no GPU record: the GPU worked, unrecorded. GPU times are not known.",

@@ -17,6 +17,7 @@ __all__ = [
     "Part",
     "bar",
     "columns",
+    "inert",
     "marks",
     "padded",
     "printed",
@@ -39,6 +40,10 @@ _NUMBER = rf"[{_OPENING}~+-]*(?:< )?\d[\d,.]* (?:ns|µs|ms|s|%|[KMGT]iB|B|[GT]B/
 _WORD = rf"[^\s{_WIDE}]+[{_CLOSING}]*"
 _PIECES = re.compile(rf"{_NUMBER}[{_CLOSING},.;:)]*|[{_OPENING}]+{_WORD}|[{_OPENING}]*[{_WIDE}][{_CLOSING},.;:]*|{_WORD}|\s+")
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
+# What a terminal obeys, and what turns text around: names of a trace may hold anything.
+_OBEYED = dict.fromkeys(
+    (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)), "\N{REPLACEMENT CHARACTER}"
+) | dict.fromkeys(map(ord, "\t\n\r"), " ")
 
 
 def sentence_case(title: str) -> str:
@@ -47,6 +52,11 @@ def sentence_case(title: str) -> str:
         words = (word if word.rstrip(",") in ("GPU", "CPU") else word.lower() for word in title.split(" "))
         title = " ".join(words)
     return title[:1].upper() + title[1:]
+
+
+def inert(text: str) -> str:
+    """A text of one line, without what a terminal would obey."""
+    return text if text.isprintable() else text.translate(_OBEYED)
 
 
 def shortened(text: str, width: int) -> str:
@@ -123,6 +133,7 @@ class Column:
 
 def columns(heads: Sequence[Column], rows: Sequence[Sequence[str]], width: int, indent: int = 2) -> list[Text]:
     """A table: columns that may shrink share the room that the others leave, their texts shortened in the middle."""
+    rows = [[inert(cell) for cell in row] for row in rows]
     widths = [max(cell_len(text) for text in (h.title, *(r[i] for r in rows))) for i, h in enumerate(heads)]
     least = [w if h.least is None else min(w, max(h.least, cell_len(h.title))) for w, h in zip(widths, heads, strict=True)]
     for i in reversed(range(len(heads))):
@@ -204,5 +215,7 @@ def printed(lines: Sequence[Text], *, color: bool) -> str:
         _environ={},
     )
     for line in lines:
+        if not line.plain.isprintable():
+            line.plain = inert(line.plain)
         console.print(line, end="\n")
     return out.getvalue()
