@@ -56,6 +56,16 @@ def test_fail_on_names_each_breach(
     assert run(monkeypatch, traces[0], str(slow), "--fail-on", "structure") == 0
 
 
+def test_a_breach_among_several_traces_says_whose_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
+) -> None:
+    same = built(EAGER, cpu=11).write(tmp_path / "same.json")
+    assert run(monkeypatch, traces[0], str(same), traces[1], "--fail-on", "structure") == 1
+    err = capsys.readouterr().err
+    assert "structure: new: launches 4 → 3" in err
+    assert "structure: same" not in err
+
+
 def test_what_does_not_compare_is_not_checked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], traces: tuple[str, str], tmp_path: Path
 ) -> None:

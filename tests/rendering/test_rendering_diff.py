@@ -89,7 +89,21 @@ def test_every_text_is_used() -> None:
     files = [*(package / "comparison").glob("*.py"), *(package / "rendering").glob("diff_*.py"), package / "cli" / "diff.py"]
     code = "".join(p.read_text("utf-8") for p in files)
     # Their keys are put together.
-    prefixes = ("fig-", "idle_", "layer-", "flag-", "fact-", "was-", "gpu-", "kernel-", "cause-", "h-", "col-", "largest-")
+    prefixes = (
+        "fail-",
+        "fig-",
+        "idle_",
+        "layer-",
+        "flag-",
+        "fact-",
+        "was-",
+        "gpu-",
+        "kernel-",
+        "cause-",
+        "h-",
+        "col-",
+        "largest-",
+    )
     unused = [k for k in TEXTS if not k.startswith(prefixes) and code.count(f'"{k}"') + code.count(f"'{k}'") < 2]
     assert unused == []
 

@@ -102,6 +102,8 @@ def test_says_what_the_comparison_says(
     shown = seen[name, lang]["text"].replace("`", "")
     for text in (pair["headline"], *pair["points"], *(c["text"] for c in pair["conditions"]), *pair["needed"]):
         assert text.replace("`", "") in shown
+    nothing = ("Nothing differs beyond", "計測のばらつきを超える違いはありません")
+    assert any(text in shown for text in nothing) == (not pair["changed"])
     if pair["compile"]:
         assert pair["compile"]["text"].replace("`", "") in shown
 

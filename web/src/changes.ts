@@ -14,7 +14,7 @@ export const tone = (call: string): string => (call === "less" ? "good" : call =
 export function changes(state: State, pair: DiffPair, sides: [Part, Part], shown: (change: number) => boolean, show: Show): HTMLElement {
   const t = state.t.bind(state);
   const section = h("section", { id: "changes", tabindex: "-1" }, h("h2", {}, t("changes")));
-  if (!pair.groups.length && !pair.findings.length) section.append(h("p", { class: "soft" }, t("changes-none")));
+  if (!pair.groups.length && !pair.findings.length) section.append(h("p", { class: "soft" }, t(pair.changed ? "changes-counts" : "changes-none")));
   pair.groups.forEach((group, i) => section.append(card(state, i, group.title, group.numbers, tone(group.call), "", groupBody(state, group, sides), shown(i), show)));
   pair.findings.forEach((change, k) => {
     const i = pair.groups.length + k;

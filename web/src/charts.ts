@@ -1,7 +1,7 @@
 // GPU time by kind and by module as bars, and kernels on the card's roofline.
 
 import { h, prose, s } from "./dom";
-import { bandwidth, duration, flopsRate, percent } from "./format";
+import { bandwidth, count, duration, flopsRate, percent } from "./format";
 import type { Model } from "./model";
 import type { State } from "./state";
 
@@ -68,7 +68,7 @@ function plot(state: State, memory: number, rates: { of: string; per_s: number }
   const x = (v: number) => left + ((Math.log10(v) - x0) / (x1 - x0)) * (width - left - pad);
   const y = (v: number) => height - bottom - ((Math.log10(v) - y0) / (y1 - y0)) * (height - bottom - pad);
   const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "roofline", role: "img", "aria-label": t("roofline-label") });
-  for (let e = x0; e <= x1; e++) svg.append(s("line", { class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: pad, y2: height - bottom }), s("text", { x: x(10 ** e), y: height - bottom + 14, "text-anchor": "middle" }, e >= 0 && e < 5 ? String(10 ** e) : `1e${e}`));
+  for (let e = x0; e <= x1; e++) svg.append(s("line", { class: "grid", x1: x(10 ** e), x2: x(10 ** e), y1: pad, y2: height - bottom }), s("text", { x: x(10 ** e), y: height - bottom + 14, "text-anchor": "middle" }, e >= 0 && e < 6 ? count(10 ** e) : e > -3 && e < 0 ? (10 ** e).toFixed(-e) : `1e${e}`));
   for (let e = y0; e <= y1; e += Math.ceil((y1 - y0) / 6)) svg.append(s("line", { class: "grid", x1: left, x2: width - pad, y1: y(10 ** e), y2: y(10 ** e) }), s("text", { x: left - 6, y: y(10 ** e) + 4, "text-anchor": "end" }, flopsRate(10 ** e).replace("FLOP/s", "")));
   svg.append(s("text", { x: (left + width) / 2, y: height - 4, "text-anchor": "middle" }, t("axis-intensity")));
   svg.append(s("text", { x: 12, y: height / 2, transform: `rotate(-90 12 ${height / 2})`, "text-anchor": "middle" }, t("axis-rate")));

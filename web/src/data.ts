@@ -82,7 +82,7 @@ export interface DiffGroup {
 }
 export interface DiffFinding { id: string; text: string; title: string; tone: "good" | "bad" | ""; side: number }
 export interface DiffPair {
-  new: number; headline: string; points: string[]; tiles: string[][]; conditions: [string, boolean][];
+  new: number; changed: boolean; headline: string; points: string[]; tiles: string[][]; conditions: [string, boolean][];
   compile: { title: string; text: string; facts: string[]; layers: DiffTable | null } | null;
   groups: DiffGroup[]; same: string; findings: DiffFinding[]; remarks: string[]; tables: DiffTable[]; needed: string[];
 }

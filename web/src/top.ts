@@ -7,6 +7,9 @@ import type { State } from "./state";
 /** A step this many times the median is named; as far as that noise does not go. */
 const OUTLIER = 1.25;
 
+// What is known of less than half of a step's GPU time is no figure of the step.
+const MOST_KNOWN = 0.5;
+
 export function verdict(state: State): HTMLElement {
   const { report } = state;
   const t = state.t.bind(state);
@@ -25,10 +28,8 @@ export function verdict(state: State): HTMLElement {
   const best = Math.max(0, ...report.findings.map((f) => f.share_ratio ?? 0));
   if (best > 0) tiles.push(tile(t("could-save"), percent(best), t("could-save-note")));
   const limit = report.roofline?.step;
-  if (limit && limit.known_us > 0 && limit.gpu_us > 0) {
-    const note = t("of-limit-note", { share: percent(limit.known_us / limit.gpu_us) });
-    tiles.push(tile(t("of-limit"), percent(limit.limit_us / limit.known_us), note));
-  }
+  const known = limit && limit.gpu_us > 0 ? limit.known_us / limit.gpu_us : 0;
+  if (limit && known >= MOST_KNOWN) tiles.push(tile(t("of-limit"), percent(limit.limit_us / limit.known_us), t("of-limit-note", { share: percent(known) })));
   return h("section", { class: "verdict", id: "verdict" }, h("h1", {}, prose(report.verdict.text)), h("div", { class: "tiles" }, ...tiles));
 }
 

@@ -12,6 +12,7 @@ from lanewise.cli import options
 
 if TYPE_CHECKING:
     from lanewise.comparison import Comparison, TraceSide
+    from lanewise.comparison.document import Pair
     from lanewise.loading import Window
 
 __all__ = ["command"]
@@ -127,23 +128,27 @@ def _unjudged(comparison: Comparison, what: str) -> Iterator[str]:
 
 
 def _breaches(comparison: Comparison, what: str) -> Iterator[str]:
-    """One line for each time that is longer, or for each count and kernel that differs."""
+    """One line for each time that is longer, or for each count and kernel that differs; of several traces with which it is."""
     from lanewise.comparison.texts import TEXTS
-    from lanewise.comparison.wording import group_title
-    from lanewise.rendering.diff_words import figure_label, figure_rows
 
-    lang = comparison.lang
+    told = _longer if what == "slower" else _differing
     for pair in comparison.pairs:
-        if what == "slower":
-            for figure in pair.figures:
-                if figure.group == "time" and figure.call == "more":
-                    label, a, b, change = figure_rows([figure], lang)[0]
-                    yield TEXTS("fail-slower", lang, text=f"{label} {a} → {b} ({change})")
-            continue
-        for figure in pair.figures:
-            if figure.group == "structure" and figure.call in ("less", "more"):
-                _, a, b, _ = figure_rows([figure], lang)[0]
-                yield TEXTS("fail-structure", lang, text=f"{figure_label(figure, lang)} {a} → {b}")
-        for group in pair.kernels:
-            if group.kind != "same":
-                yield TEXTS("fail-structure", lang, text=group_title(group, lang))
+        name = f"{comparison.sides[pair.new].name}: " if len(comparison.pairs) > 1 else ""
+        for text in told(pair, comparison.lang):
+            yield TEXTS(f"fail-{what}", comparison.lang, text=name + text)
+
+
+def _longer(pair: Pair, lang: str) -> Iterator[str]:
+    from lanewise.rendering.diff_words import figure_rows
+
+    for label, a, b, change in figure_rows([f for f in pair.figures if f.group == "time" and f.call == "more"], lang):
+        yield f"{label} {a} → {b} ({change})"
+
+
+def _differing(pair: Pair, lang: str) -> Iterator[str]:
+    from lanewise.comparison.wording import group_title
+    from lanewise.rendering.diff_words import figure_rows
+
+    counts = [f for f in pair.figures if f.group == "structure" and f.call in ("less", "more")]
+    yield from (f"{label} {a} → {b}" for label, a, b, _ in figure_rows(counts, lang))
+    yield from (group_title(group, lang) for group in pair.kernels if group.kind != "same")

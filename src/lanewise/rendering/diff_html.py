@@ -127,6 +127,7 @@ def _pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     figures = [f for f in pair.figures if f.group == _TILES]
     return {
         "new": pair.new,
+        "changed": pair.changed,
         "headline": pair.headline,
         "points": pair.points,
         "tiles": [[*row, figure.call] for row, figure in zip(diff_words.figure_rows(figures, lang), figures, strict=True)],

@@ -132,6 +132,7 @@ TEXTS = Catalog(
         # comparison
         "skip-changes": "Skip to the changes",
         "changes": "Changes",
+        "changes-counts": "No kernel and no finding differs; the figures below do.",
         "changes-none": "Nothing differs beyond what the recordings vary by themselves.",
         "change-shown": "Change {number}: {title}",
         "show-short": "Show",
