@@ -54,5 +54,8 @@ def test_a_margin_widens_both_ends() -> None:
     bound = ratio_bound("0.4..0.6")
     assert bound is not None
     assert not bound.holds(0.65)
-    assert bound.holds(0.65, margin=0.1)
-    assert bound.holds(0.35, margin=0.1)
+    assert bound.meets(0.55, 0.75)
+    assert bound.meets(0.25, 0.45)
+    assert bound.meets(0.1, 0.9)
+    assert not bound.meets(0.61, 0.9)
+    assert not bound.meets(0.1, 0.39)

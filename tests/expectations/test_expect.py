@@ -10,6 +10,7 @@ from asking import one, status
 from builder import TraceBuilder
 from lanewise.errors import UsageError
 from lanewise.expectations.checking import checked
+from lanewise.expectations.document import Outcome
 from lanewise.expectations.keys import KEYS
 from lanewise.expectations.proposing import proposed
 from lanewise.expectations.reading import expectations_of, read_expectations, tomllib
@@ -20,12 +21,19 @@ FP32 = "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize128x128x8_stage3_warpsize2
 ADD = "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, 3ul>(int)"
 
 
-def training(steps: int = 4, *, syncs: tuple[int, ...] = (), first_more: int = 0, more: tuple[int, ...] = ()) -> TraceBuilder:
+def training(
+    steps: int = 4,
+    *,
+    syncs: tuple[int, ...] = (),
+    first_more: int = 0,
+    more: tuple[int, ...] = (),
+    step_us: int = 2000,
+) -> TraceBuilder:
     """Steps of two products and an addition; some with an `.item()`, some with one more addition."""
     t = TraceBuilder()
     for number in range(steps):
-        at = 2000 * number
-        t.step(number, at, 1900)
+        at = step_us * number
+        t.step(number, at, step_us - 100)
         t.annotation("mlp_fwd", at + 5, 400)
         for i, (op, name) in enumerate((("aten::mm", GEMM), ("aten::mm", GEMM), ("aten::add", ADD))):
             t.op(op, at + 10 + 100 * i, 50)
@@ -228,11 +236,40 @@ def test_a_baseline_with_its_noise(tmp_path: Path) -> None:
     found = checked(slower.load(), read_expectations(str(file)))
     assert [r.status for r in found.rows] == ["breached", "held"]
     assert found.rows[0].found == "133 % (240 µs / 180 µs)"
-    # 8 % more is within what two recordings differ by (4 %) and the bound.
+    # 8 % more is within what two recordings differ by (7 %) and the bound.
     near = training(more=(0, 1, 2, 3))
     row = checked(near.load(), read_expectations(str(file))).rows[0]
     assert row.status == "not-checked"
     assert "noise" in (row.reason or "")
+
+
+def test_a_step_is_compared_with_the_baseline_outside_the_profiler(tmp_path: Path) -> None:
+    def recorded(median: float | None, mad: float = 1.0) -> TraceBuilder:
+        builder = training()
+        if median is not None:
+            timed = {"median": median, "steps": 10, "mad": mad}
+            builder.header["lanewise"] = {"schema": "lanewise.recording/1", "unprofiled_step_us": timed}
+        return builder
+
+    file = tmp_path / "e.toml"
+    file.write_text('[baseline]\ntrace = "good.json"\nstep_time = "<=1.1"\n')
+
+    def row(median: float | None, mad: float = 1.0) -> Outcome:
+        [found] = checked(recorded(median, mad).load(), read_expectations(str(file))).rows
+        return found
+
+    recorded(1000).write(tmp_path / "good.json")
+    assert row(1000).status == "held"
+    assert row(1000).found == "100 % (1.00 ms / 1.00 ms)"
+    # The CPU is the limit: two recordings may differ by 40 %, so that 1.1 * 1.4 = 1.54 is the last that may still be noise.
+    assert row(1500).status == "not-checked"
+    assert row(1600).status == "breached"
+    # Steps that vary among themselves tell less.
+    assert row(1600, mad=300).status == "not-checked"
+    # Under the profiler, CPU-bound times differ by more than three times: nothing is said.
+    assert row(None).status == "held"
+    slow = training(step_us=5000)
+    assert checked(slow.load(), read_expectations(str(file))).rows[0].status == "not-checked"
 
 
 @pytest.mark.parametrize(

@@ -31,10 +31,14 @@ class Bound:
     low_open: bool = False
     high_open: bool = False
 
-    def holds(self, value: float, margin: float = 0.0) -> bool:
-        """Whether a value is inside, or outside by no more than a margin."""
-        low = value > self.low - margin if self.low_open else value >= self.low - margin
-        high = value < self.high + margin if self.high_open else value <= self.high + margin
+    def holds(self, value: float) -> bool:
+        """Whether a value is inside."""
+        return self.meets(value, value)
+
+    def meets(self, least: float, most: float) -> bool:
+        """Whether any value from `least` to `most` is inside."""
+        low = most > self.low if self.low_open else most >= self.low
+        high = least < self.high if self.high_open else least <= self.high
         return low and high
 
 

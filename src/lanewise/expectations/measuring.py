@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +15,8 @@ from lanewise import units
 from lanewise.analyses.coverage import coverage
 from lanewise.analyses.gpu_time import gpu_op_times
 from lanewise.analyses.steps import steps
-from lanewise.comparison.noise import BUSY_RUN, CPU_RUN, GPU_BOUND_RUN, standard_error
+from lanewise.analyses.unprofiled import unprofiled_mad, unprofiled_step
+from lanewise.comparison.noise import BUSY_RUN, CPU_RUN, GPU_BOUND_RUN, PROFILED_CPU_RUN, median_error, standard_error
 from lanewise.engine import Diagnosis, diagnose
 from lanewise.errors import UsageError
 from lanewise.expectations.bounds import Bound
@@ -33,6 +35,8 @@ __all__ = ["GPU_BOUND", "Measuring"]
 Array = npt.NDArray[Any]
 # A value or None, what to know about it or why there is none, and lines of evidence.
 Figure = tuple[float | None, str | None, list[str]]
+# A median in ns and its standard error.
+Measured = tuple[float, float]
 
 # With less of the GPU time known, the share at the limit says more about what is not known than about the rest.
 _KNOWN_AT_LEAST = 0.5
@@ -139,10 +143,10 @@ class Measuring:
         """A time as a part of another of the same trace."""
         key = f"{wanted.time}: {wanted.of} / {wanted.to}"
         try:
-            part, whole = self._times(wanted.of, wanted.time), self._times(wanted.to, wanted.time)
+            part, whole = (_measured(self._times(what, wanted.time)) for what in (wanted.of, wanted.to))
         except UsageError as error:
             return Outcome("ratio", key, wanted.bound.text, "not-checked", reason=error.text(self.lang))
-        if part is None or whole is None or not np.median(whole):
+        if part is None or whole is None or not whole[0]:
             return Outcome("ratio", key, wanted.bound.text, "not-checked", reason=EXPECT("no-times", self.lang))
         return self._judged("ratio", key, wanted.bound, part, whole, 0.0)
 
@@ -160,15 +164,36 @@ class Measuring:
         base = Measuring(load(str(path)), self.lang)
         out = []
         for key, bound in wanted.bounds:
-            kind = "gpu" if key == "gpu_time" else "step"
-            new, old = (m._times("step", "gpu") if kind == "gpu" else m._step_times() for m in (self, base))
-            if new is None or old is None or not np.median(old):
+            new, old, run = self._beside(base, key)
+            if new is None or old is None or not old[0]:
                 out.append(Outcome("baseline", key, bound.text, "not-checked", reason=EXPECT("no-times", self.lang)))
                 continue
-            bound_by_gpu = all(m._gpu_bound() for m in (self, base))
-            run = BUSY_RUN if kind == "gpu" else GPU_BOUND_RUN if bound_by_gpu else CPU_RUN
             out.append(self._judged("baseline", key, bound, new, old, run))
         return out
+
+    def _beside(self, base: Measuring, key: str) -> tuple[Measured | None, Measured | None, float]:
+        """A time of this trace and of its baseline, and what two recordings of one program differ by in it.
+
+        Steps are compared by their time outside the profiler where both have it.
+        """
+        if key == "gpu_time":
+            new, old = (m._times("step", "gpu") for m in (self, base))
+            return _measured(new), _measured(old), BUSY_RUN
+        bound_by_gpu = all(m._gpu_bound() for m in (self, base))
+        real = self._real_step(), base._real_step()
+        if None not in real:
+            return (*real, GPU_BOUND_RUN if bound_by_gpu else CPU_RUN)
+        new, old = self._step_times(), base._step_times()
+        return _measured(new), _measured(old), GPU_BOUND_RUN if bound_by_gpu else PROFILED_CPU_RUN
+
+    def _real_step(self) -> Measured | None:
+        """The step's time outside the profiler, as the recorder measured it."""
+        timed = unprofiled_step(self.trace)
+        if timed is None:
+            return None
+        count = timed.get("steps")
+        error = median_error(unprofiled_mad(timed), count) if isinstance(count, int) and count > 0 else 0.0
+        return float(timed["median"]) * 1000, error * 1000
 
     def _step_times(self) -> Array | None:
         """What each usual step adds to the run."""
@@ -181,17 +206,22 @@ class Measuring:
         known = (found.gpu_busy_ns >= 0) & (found.time_ns > 0)
         return bool(known.any()) and float(np.median(found.gpu_busy_ns[known] / found.time_ns[known])) >= GPU_BOUND
 
-    def _judged(self, where: str, key: str, bound: Bound, part: Array, whole: Array, run: float) -> Outcome:
+    def _judged(self, where: str, key: str, bound: Bound, part: Measured, whole: Measured, run: float) -> Outcome:
         """A ratio of medians: breached only where it is outside by more than its own noise and that between runs."""
-        a, b = float(np.median(part)), float(np.median(whole))
+        (a, error_a), (b, error_b) = part, whole
         ratio = a / b
-        error = float(np.hypot(standard_error(part) / a if a else 0.0, standard_error(whole) / b))
-        margin = ratio * (run + _ERRORS * error)
+        error = _ERRORS * ratio * math.hypot(error_a / a if a else 0.0, error_b / b)
+        margin = ratio * run + error
         text = f"{units.percent(ratio, self.lang)} ({units.duration(a, self.lang)} / {units.duration(b, self.lang)})"
         noise = EXPECT("noise" if run else "spread", self.lang, margin=units.percent(margin, self.lang))
         if bound.holds(ratio):
             return Outcome(where, key, bound.text, "held", text)
-        if bound.holds(ratio, margin):
+        if bound.meets(ratio / (1 + run) - error, ratio + margin):
             # Neither held nor broken: these recordings do not tell.
             return Outcome(where, key, bound.text, "not-checked", text, reason=EXPECT("within-noise", self.lang, noise=noise))
         return Outcome(where, key, bound.text, "breached", text, [noise])
+
+
+def _measured(values: Array | None) -> Measured | None:
+    """Median of some times and its standard error."""
+    return None if values is None else (float(np.median(values)), standard_error(values))
