@@ -55,6 +55,7 @@ RULE_MODULES: tuple[str, ...] = (
     "unfused_attention",
     "unfused_optimizer",
     "unfused_pointwise",
+    "unused_gradients",
 )
 
 
