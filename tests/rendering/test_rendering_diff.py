@@ -122,7 +122,8 @@ def test_names_are_no_markup() -> None:
     ("text", "written"),
     [
         ("3 _foreach_mul + aten::mul_", r"3 \_foreach_mul + aten::mul\_"),
-        ("triton_red_fused_vi… + a", "triton_red_fused_vi… + a"),
+        ("triton_red_fused__to_copy_vi… + __a", r"triton_red_fused__to_copy_vi… + \_\_a"),
+        ("select_… + b", r"select\_… + b"),
         ("set `x_` and *y*", r"set `x_` and \*y\*"),
         ("a &lt; b & c -> d", r"a \&lt; b & c -> d"),
         ("one\n# two", "one # two"),

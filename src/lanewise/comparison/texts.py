@@ -142,7 +142,7 @@ TEXTS = Catalog(
         "fact-graph": "CUDA graphs launched a step: {count}, with {ops} GPU ops.",
         "fact-views": "View bookkeeping on the CPU: {a} → {b} a step; CPU ops {x} → {y}.",
         "fact-wrapper": "Lookup, guards, wrapper and call of the graph: {time} of CPU time a step, as recorded.",
-        "fact-regions": "Compiled regions a step: {count}; frames that they are of: {frames}.",
+        "fact-regions": "Compiled regions a step: {count} (frames: {frames}).",
         "fact-recompiles": "Compiles during the recorded steps: {count} a step.",
         "layer-lookup": "cache lookup and guards",
         "layer-prologue": "prologue",

@@ -20,7 +20,7 @@ __all__ = ["code", "prose", "render", "table"]
 
 _CODE = re.compile(r"(`[^`]*`)")
 # What would begin markup, a link or a mention within a name; an underscore inside of a word is none.
-_MARKUP = re.compile(r"[\\*<\[\]~]|&(?=[#\w]+;)|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<!\w)@(?=\w)")
+_MARKUP = re.compile(r"[\\*<\[\]~]|&(?=[#\w]+;)|:(?=//)|(?<!\w)@(?=\w)|(?<!\w)_+|_+(?!\w)")
 
 
 def render(report: Report, *, verbose: bool = False, limit: int = 8) -> str:
@@ -66,7 +66,11 @@ def code(text: str) -> str:
 def prose(text: str) -> str:
     """A sentence with names in it as text: what a name brings is shown, and is no markup. Code between backticks stays."""
     parts = _CODE.split(" ".join(text.splitlines()))
-    return "".join(part if i % 2 else _MARKUP.sub(r"\\\g<0>", part) for i, part in enumerate(parts))
+    return "".join(part if i % 2 else _MARKUP.sub(_escaped, part) for i, part in enumerate(parts))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "".join(f"\\{letter}" for letter in found.group())
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
