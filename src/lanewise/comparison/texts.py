@@ -15,7 +15,7 @@ TEXTS = Catalog(
         "time-not-seen": "No difference in the step's time is seen ({a} and {b}; below {margin} it could be the recordings).",
         "time-not-seen-paced": "No difference in the step's time is seen ({a} and {b}, at one pace of the CPU {ratio}; below "
         "{margin} it could be the recordings).",
-        "time-not-seen-wide": "No difference in the step's time is seen ({a} and {b}: the recordings vary by more themselves).",
+        "time-not-seen-wide": "No difference in the step's time is seen ({a} and {b}: two such recordings may differ by more).",
         "time-profiled": "under the profiler",
         "at-pace": "{ratio} at one pace",
         "time-withheld": "The step's time is not compared, since the recordings differ.",
