@@ -18,7 +18,7 @@ from lanewise.work.inputs import ITEM_BYTES, Tensor
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .context import Context, Inputs
 from .limits import stream_ns
-from .loops import Loop, batching
+from .loops import Loop, batching, program_loops
 from .loss_loops import given, loss_loop
 from .sequence import Op, Sequence
 
@@ -88,7 +88,7 @@ def _check(ctx: Context) -> Outcome:
     dim, by_rows = _dimension(ctx, int(parts.node[first])), not parts.view[first]
     variant = "rows" if by_rows else "select" if "Select" in ctx.trace.name_of(int(parts.node[first])) else ""
     change = Change(gpu=after, cpu=_gone(ctx, parts, spare, forward))
-    loops = [loop for g in groups if (loop := loss_loop(ctx, _made(forward, parts.node[g.nodes]))) is not None]
+    loops = _without_rule(ctx, [loss_loop(ctx, _made(forward, parts.node[g.nodes])) for g in groups])
     return [
         Draft(
             {
@@ -110,6 +110,13 @@ def _check(ctx: Context) -> Outcome:
             symptoms=("unfused-pointwise",),
         )
     ]
+
+
+def _without_rule(ctx: Context, loops: list[Loop | None]) -> list[Loop]:
+    """Loops that `unbatched-ops` and `unbatched-gemms` do not see, since their passes differ in size: they are priced here."""
+    seen = [loop.calls for loop in ctx.answer(program_loops)]
+    calls = np.concatenate(seen) if seen else np.empty(0, dtype=np.int64)
+    return [loop for loop in loops if loop is not None and not np.isin(loop.calls, calls).any()]
 
 
 def _parts(ctx: Context, seq: Sequence) -> _Parts | None:
