@@ -70,3 +70,14 @@ def test_one_number_repeated_is_a_fill() -> None:
     calls = [Call(("aten::contiguous", "aten::clone", "aten::copy_"), [(COPY, 40)], inputs)]
     calls.append(op("mul", MUL, 30, tensors((64, 1024), (64, 1024))))
     assert outcome(trace(calls), "expanded-copy") == "clear"
+
+
+def test_a_scale_made_ready_before_what_it_scales() -> None:
+    """y = relu(h); s = scale.repeat(...); y = conv(y); y * s: the convolution takes y, which was waiting."""
+    full = (64, 128, 1024)
+    conv = op("cudnn_convolution", TENSOR, 60, tensors(full, (128, 128, 3)))
+    copy = repeated(full, 1, 40, "aten::repeat")
+    scaled = op("mul", MUL, 30, tensors(full, full))
+    assert outcome(trace([op("relu", MUL, 20, tensors(full)), copy, conv, scaled]), "expanded-copy") == "found"
+    # Nothing waits: the convolution takes the copy.
+    assert outcome(trace([op("relu", MUL, 20, tensors((64, 128))), copy, conv, scaled]), "expanded-copy") == "clear"

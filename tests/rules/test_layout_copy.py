@@ -106,6 +106,15 @@ def test_layout_kernels_around_convolutions() -> None:
     assert "51 %" in found.text  # 180 of 350 us
 
 
+def test_one_dimension_has_no_channels_last() -> None:
+    inside = tensors((32, 128, 1, 4096), (128, 128, 1, 3), dtype="c10::Half")
+    outer = tensors((32, 128, 4096), (128, 128, 3), dtype="c10::Half")
+    conv = Call(("aten::conv1d", "aten::cudnn_convolution"), [(TO_NHWC, 80), (CONV, 170), (TO_NCHW, 95)], inside, outer=outer)
+    found = finding(trace([conv]), "layout-copy")
+    assert found is not None
+    assert "nn.Conv2d" in found.fix
+
+
 def test_convolutions_without_them_are_clear() -> None:
     conv = Call(("aten::conv2d", "aten::cudnn_convolution"), [(CONV, 170)], tensors((32, 128, 112, 112), (128, 128, 3, 3)))
     assert outcome(trace([conv]), "layout-copy") == "clear"

@@ -12,6 +12,7 @@ from lanewise.work.inputs import Tensor
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
 from .context import Context
+from .pointwise_chains import result_of
 from .sequence import Op, Sequence
 
 __all__ = ["RULE"]
@@ -19,8 +20,8 @@ __all__ = ["RULE"]
 Array = npt.NDArray[Any]
 
 # Between the copy and the op that takes it lies at most the other copy (values after keys), a rotation of the queries (about six
-# ops) and a mask.
-_NEAR = 10
+# ops) and a mask; or a convolution with the layout changes around it, for a scale that was made ready first.
+_NEAR = 12
 # Ops with two operands that repeat the smaller one as they read it, at no cost.
 _BROADCASTING = frozenset(
     [
@@ -97,21 +98,44 @@ def _repeats(op: Op) -> bool:
 
 
 def _taken_by(seq: Sequence, place: int, repeating: Array) -> str:
-    """What takes the copy: ``keys`` for attention that knows shared heads, ``broadcast`` for a pointwise op, "" for others."""
+    """What takes the copy: ``keys`` for attention that knows shared heads, ``broadcast`` for a pointwise op, "" for others.
+
+    Tensors are told apart by their sizes alone: an op with one operand as large as the copy takes the copy, unless another tensor
+    of that size was made before and waits to be taken.
+    """
     to = seq.op(place).tensors[0]
+    waiting = _made_before(seq, place, to.numel, repeating)
     for i in range(place + 1, min(place + 1 + _NEAR, len(seq))):
         if seq.lane[i] != seq.lane[place] or seq.step[i] != seq.step[place]:
             return ""
         op = seq.op(i)
-        if repeating[seq.op_of[i]] or seq.kind[i] == "memset" or not any(t.numel == to.numel for t in op.tensors):
+        full = [t for t in op.tensors if t.numel == to.numel]
+        if repeating[seq.op_of[i]] or seq.kind[i] == "memset" or not full:
             continue
         if seq.kind[i] == "attention":
             return "keys" if len(to.shape) >= 3 else ""
-        base = op.name.rstrip("_")
         # A pointwise op with another operand as large as the copy has its result's size without it.
-        others = [t for t in op.tensors if t.numel == to.numel]
-        return "broadcast" if base in _BROADCASTING and len(others) > 1 and _first_is_other(op, to) else ""
+        if len(full) > 1:
+            return "broadcast" if op.name.rstrip("_") in _BROADCASTING and _first_is_other(op, to) else ""
+        if not waiting:
+            return ""
     return ""
+
+
+def _made_before(seq: Sequence, place: int, elements: int, repeating: Array) -> bool:
+    """Whether the last ops before a copy made a tensor of its size that none of them has taken."""
+    for i in range(place - 1, max(place - 1 - _NEAR, -1), -1):
+        if seq.lane[i] != seq.lane[place] or seq.step[i] != seq.step[place]:
+            return False
+        op = seq.op(i)
+        if repeating[seq.op_of[i]] or seq.kind[i] == "memset":
+            continue
+        made = result_of(op)
+        if made is not None and made.numel == elements:
+            return True
+        if any(t.numel == elements for t in op.tensors):
+            return False
+    return False
 
 
 def _first_is_other(op: Op, to: Tensor) -> bool:

@@ -51,6 +51,7 @@ def _around_convolutions(ctx: Context, seq: Sequence) -> Draft | None:
         ctx.per_step(now),
         first_events(ctx.gpu_event[seq.rows[largest]]),
         variant="conv",
+        fix_variant="conv" if (seq.called_name[rows] != "conv1d").mean() > 0.5 else "conv1d",
         where=ctx.where(int(seq.owner[largest[0]])),
     )
 
@@ -166,6 +167,8 @@ RULE = Rule(
         "text_conv": "Around the convolutions ({calls} a step) kernels only change the layout: {kernels} a step, {share} of the convolutions' "
         "time. The tensor-core kernels want the channels innermost.",
         "fix_conv": "model = model.to(memory_format=torch.channels_last); x = x.to(memory_format=torch.channels_last)",
+        "fix_conv1d": "1-D tensors have no channels-last format: keep them as (batch, channels, 1, length).to(memory_format=torch.channels_last) "
+        "and use nn.Conv2d with kernels of (1, k)",
         "title_linear": "Convolutions of one position turn their input: {gpu} a step",
         "text_linear": "{calls} convolutions a step have a kernel of size 1: each output position takes one input position, as in a linear layer. But "
         "they copy a transposed input to their own layout and add the bias in a kernel of its own: {kernels} kernels a step, {share} of "
