@@ -249,12 +249,12 @@ RULE = Rule(
         "text": "In the backward pass each part taken of {shape} ({bytes}) fills zeros for the whole, writes itself into them and adds the whole "
         "to the sum: {nodes} times and {gpu} of GPU time a step. One pass takes about {after}.",
         "title_rows": "{parts} lookups in one tensor get a gradient of its full size each",
-        "fix": "parts = x.split(sizes, {dim}) once before the loop instead of x[a:b] in it: its backward is one cat. Or no loop: the whole tensor "
-        "at once, with a mask.",
+        "fix": "parts = x.split(sizes, {dim}) once before the loop instead of x[a:b] in it: its backward is one cat. Or, where no part needs the "
+        "result of another, no loop: the whole tensor at once, with a mask.",
         "fix_loss": "No loop: the loss of the whole tensor at once with reduction='none', times a mask or the weight of each element, and one sum. "
         "Or x.unbind(0) once before the loop instead of x[i] in it.",
-        "fix_select": "parts = x.unbind({dim}) once before the loop instead of indexing x in it: its backward is one stack. Or no loop: the whole "
-        "tensor at once, with a mask.",
+        "fix_select": "parts = x.unbind({dim}) once before the loop instead of indexing x in it: its backward is one stack. Or, where no part needs "
+        "the result of another, no loop: the whole tensor at once, with a mask.",
         "fix_rows": "Look up all rows at once before the loop: parts = x[torch.cat(indices)].split(sizes), one gradient for all; embeddings "
         "likewise.",
         "doc_finds": "Four or more parts of one tensor taken by themselves in a step of training (`x[i]`, `x[:, t]`, `x[a:b]`, `x[index]`, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,11 @@ import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
 from lanewise.kernels import Kernel
-from lanewise.model.intervals import length
+from lanewise.model.intervals import length, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
+from .parameter_groups import Groups, parameter_groups
 from .tensor_loops import tensor_loops
 
 __all__ = ["RULE"]
@@ -35,11 +37,13 @@ _BANDWIDTH_SHARE = 0.8
 # An optimizer that launches fewer kernels than it has tensors is already grouped. One kernel for each (plain SGD) is what a fused
 # step saves from some ten tensors on: grouping them in Python takes as long as ten launches of 5 to 8 us.
 _PLAIN_TENSORS = 10
+# A group costs some 40 us of Python and launches: with fewer than ten they are there for their options, and cost little.
+_LEAST_GROUPS = 10
 
 
 def _check(ctx: Context) -> Outcome:
     marks = ctx.in_steps(ctx.events_matching(_STEP, "user_annotation"))
-    found = [*_annotated(ctx, marks), *_by_hand(ctx, marks)]
+    found = [*_annotated(ctx, marks), *_grouped(ctx, marks), *_by_hand(ctx, marks)]
     return found or Clear()
 
 
@@ -77,6 +81,56 @@ def _by_hand(ctx: Context, marks: Array) -> list[Draft]:
             symptoms=("unfused-pointwise",),
         )
     ]
+
+
+def _grouped(ctx: Context, marks: Array) -> list[Draft]:
+    """Fused steps that go through far more parameter groups than there are different options."""
+    steps = parameter_groups(ctx, marks) if len(marks) and "shapes" in ctx.trace.capabilities else []
+    steps = [g for g in steps if len(g.calls) >= _LEAST_GROUPS and g.options < len(g.calls)]
+    if not steps:
+        return []
+    longest = max(steps, key=lambda g: len(g.calls))
+    match = _STEP.match(ctx.trace.name_of(longest.mark))
+    optimizer = match.group(1) if match else "?"
+    # One call for each set of options stays; the others' tensors are gathered there.
+    gone = union(
+        np.array([ctx.trace.end[g.calls[g.options - 1]] for g in steps]), np.array([ctx.trace.end[g.calls[-1]] for g in steps])
+    )
+    moved = sum(int(g.tensors[g.options :].sum()) for g in steps)
+    rows, after = _together(ctx, steps, _PASSES.get(optimizer, 7))
+    now = float(ctx.gpu_ns[rows].sum())
+    n = len(steps)
+    return [
+        Draft(
+            {
+                "optimizer": optimizer,
+                "groups": count(len(longest.calls)),
+                "tensors": count(int(longest.tensors.sum())),
+                "options": count(longest.options),
+                "gpu": duration(now / n),
+                "cpu": duration(length(ctx.intervals(np.array([g.mark for g in steps]))) / n),
+            },
+            Change(gpu=after, cpu=gone, extra_cpu_ns=ctx.per_step(moved * PARAMETER_NS)),
+            ctx.per_step(length(gone)),
+            [longest.mark, *first_events(longest.calls)],
+            variant="groups",
+        )
+    ]
+
+
+def _together(ctx: Context, steps: Sequence[Groups], passes: int) -> tuple[Array, dict[int, int]]:
+    """(rows of the steps, their new durations): a kernel for each set of options, with the blocks of its groups side by side."""
+    all_rows = []
+    after: dict[int, int] = {}
+    for step in steps:
+        rows = ctx.launched_in(np.array([step.mark]))
+        ns = ctx.gpu_ns[rows]
+        moving = (ctx.memory_ns(step.elements * 4 * passes) or 0.0) / _BANDWIDTH_SHARE
+        left = max(step.options * float(ns.max(initial=0)), moving)
+        new = (ns * min(1.0, left / max(float(ns.sum()), 1.0))).astype(np.int64)
+        after.update(zip(rows.tolist(), new.tolist(), strict=True))
+        all_rows.append(rows)
+    return np.concatenate(all_rows), after
 
 
 def _annotated(ctx: Context, marks: Array) -> list[Draft]:
@@ -191,7 +245,12 @@ RULE = Rule(
         "title_loop": "A Python loop updates {tensors} tensors one by one: {kernels} kernels a step",
         "text_loop": "{ops}, for each tensor anew: {gpu} of GPU time and {cpu} of CPU time as recorded, where one foreach call for each of "
         "these ops takes all tensors.",
+        "title_groups": "{optimizer} runs its fused step {groups} times, once for each parameter group",
+        "text_groups": "The {groups} groups with {tensors} tensors have only {options:set} of options (learning rate, weight decay, ...): {cpu} of CPU "
+        "time as recorded for {gpu} of GPU time. One group for each set of options takes all of its tensors in one call.",
         "fix": "torch.optim.{optimizer}(..., fused=True)",
+        "fix_groups": "One parameter group for each set of options instead of one for each parameter: torch.optim.{optimizer}([{{'params': list, 'lr': lr}} "
+        "for lr, list in parameters_by_lr.items()], fused=True).",
         "fix_loop": "torch._foreach_lerp_(averages, parameters, 1 - decay), torch._foreach_mul_(gradients, scale) and their like, outside "
         "autograd; torch.optim with fused=True for an optimizer, torch.optim.swa_utils.AveragedModel for an average of weights, "
         "torch.nn.utils.clip_grad_norm_ for clipping.",
@@ -200,7 +259,8 @@ RULE = Rule(
         "fix_foreach_other": "Compile the step, torch.compile(optimizer.step), or use an optimizer with fused=True.",
         "doc_finds": "Optimizer steps (`Optimizer.step#...`) without a fused kernel: several kernels for each parameter tensor, or "
         "one foreach kernel for each operation. And loops outside `torch.optim` that do the same few pointwise ops in place to ten "
-        "tensors or more, of different shapes, one after the other: an optimizer written out, a moving average of the weights.",
+        "tensors or more, of different shapes, one after the other: an optimizer written out, a moving average of the weights. And fused steps "
+        "that go through ten parameter groups or more, with fewer different options.",
         "doc_why": "An Adam step by single ops launches about 8 kernels a tensor and moves the optimizer's state through memory "
         "once for each of them; with hundreds of tensors, launching alone takes milliseconds.",
         "doc_fix": "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n\nFor optimizers without a fused form: foreach=True, "
@@ -209,6 +269,8 @@ RULE = Rule(
         "libraries, and a compiled `optimizer.step`, are one pass already.",
         "doc_measured": "GPU and CPU time of the optimizer's annotation against a fused step: parameter, gradient and state moved "
         "once at 80 % of the memory bandwidth (streaming kernels reach 75 to 90 %), and 8 µs of CPU for each tensor. For other loops: GPU and CPU time of their "
-        "calls against the same bytes at that rate and the same 8 µs.",
+        "calls against the same bytes at that rate and the same 8 µs. For groups: CPU time from the last call that is needed (one for each set of options, "
+        "as the calls' recorded numbers say) to the last call, against 8 µs for each tensor of those groups; one kernel as long as the longest "
+        "for each set of options.",
     },
 )
