@@ -11,6 +11,8 @@ import more_on_host
 import round_4
 import round_5_on_gpu
 import round_5_on_host
+import round_6_on_gpu
+import round_6_on_host
 from steps import Pair
 
 CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
@@ -102,4 +104,15 @@ CASES: dict[str, tuple[str, Callable[[], Pair]]] = {
     "fine_compiled_encoder": ("none", round_5_on_host.fine_compiled_encoder),
     "fine_graphed_training": ("none", round_5_on_host.fine_graphed_training),
     "fine_small_mlp": ("none", round_5_on_host.fine_small_mlp),
+    "functional_dropout": ("train_mode_in_inference", round_6_on_gpu.functional_dropout),
+    "mask_in_every_layer": ("rebuilt_constants", round_6_on_gpu.mask_in_every_layer),
+    "argsort_of_catalogue": ("full_sort", round_6_on_gpu.argsort_of_catalogue),
+    "all_frames_decoded": ("unused_outputs", round_6_on_gpu.all_frames_decoded),
+    "head_on_unfrozen_backbone": ("unused_gradients", round_6_on_gpu.head_on_unfrozen_backbone),
+    "keys_repeated_for_groups": ("expanded_copy", round_6_on_gpu.keys_repeated_for_groups),
+    "speaker_tiled_over_time": ("expanded_copy", round_6_on_gpu.speaker_tiled_over_time),
+    "catalogue_embedding_dense": ("dense_embedding_gradient", round_6_on_gpu.catalogue_embedding_dense),
+    "points_through_conv1d": ("layout_copy", round_6_on_gpu.points_through_conv1d),
+    "channels_one_by_one": ("unbatched_ops", round_6_on_host.channels_one_by_one),
+    "fine_graphed_decode": ("none", round_6_on_host.fine_graphed_decode),
 }
