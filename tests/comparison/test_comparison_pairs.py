@@ -12,6 +12,10 @@ from lanewise.comparison.kernel_groups import run_to_run
 from lanewise.comparison.noise import LINK_RUN, MEMORY_RUN
 from lanewise.errors import UsageError
 
+CONV = "sm80_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage4_warpsize2x2x1"
+NE = "void at::native::vectorized_elementwise_kernel<4, at::native::compare_ne>(int)"
+ADAM = "void at::native::multi_tensor_apply_kernel<at::native::TensorListMetadata<4>, at::native::FusedSgd>"
+
 
 def test_a_trace_against_itself_is_the_same() -> None:
     found = built_pair(built(), built())
@@ -122,6 +126,54 @@ def test_real_times_win_over_profiled_ones() -> None:
     one = built_pair(built(EAGER, cpu=100, real=300), built(EAGER, cpu=101))
     assert figure(one, "time_profiled_us").call == "not-seen"
     assert "real-time" in [c.id for c in one.conditions]
+
+
+def with_clock(factor: float, *, only: str = "") -> TraceBuilder:
+    """Steps of two kinds of products and other ops, the products (or one of them) longer by a factor."""
+    calls = (*EAGER, ("aten::convolution", CONV, 40.0))
+    longer = tuple((op, k, ns * factor if k in ((only,) if only else (GEMM, CONV)) else ns) for op, k, ns in calls)
+    return built(longer, cpu=11 if factor != 1 else 10)
+
+
+def test_all_products_longer_alike_are_the_clock() -> None:
+    found = built_pair(with_clock(1), with_clock(1.15))
+    assert not found.changed
+    assert [c.id for c in found.conditions] == ["gpu-pace"]
+    assert figure(found, "gpu_us").call == "not-seen"
+    # 140 of 200 us are products: 1 + 0.7 * 0.15.
+    busy = figure(found, "gpu_us")
+    assert busy.base is not None
+    assert busy.paced_base == pytest.approx(busy.base * 1.105, rel=0.002)
+
+
+def test_one_product_longer_is_no_clock_and_neither_is_too_much() -> None:
+    one = built_pair(with_clock(1), with_clock(1.15, only=CONV))
+    assert [(g.base[0].name, g.call) for g in one.kernels] == [(CONV, "more")]
+    much = built_pair(with_clock(1), with_clock(1.4))
+    assert {g.base[0].name for g in much.kernels} == {GEMM, CONV}
+    assert figure(much, "gpu_us").call == "more"
+
+
+def test_ops_of_another_place_are_a_group_of_their_own() -> None:
+    def steps(check: bool, fused: bool) -> TraceBuilder:
+        t = TraceBuilder()
+        for i in range(4):
+            at = 1000.0 * i
+            t.step(i, at, 900)
+            t.annotation("forward", at + 1, 300)
+            t.annotation("Optimizer.step#SGD.step", at + 400, 400)
+            calls = [("aten::mm", GEMM, 10)]
+            calls += [("aten::ne", NE, 100 + 20 * k) for k in range(3 if check else 0)]
+            update = [("aten::_fused_sgd_", ADAM, 500)] if fused else [("aten::mul_", MUL, 500 + 20 * k) for k in range(4)]
+            for op, kernel, begin in [*calls, *update]:
+                t.op(op, at + begin, 10)
+                t.launch(at + begin + 2, 5, gpu=(at + begin + 8, 10), name=kernel)
+        return t
+
+    groups = built_pair(steps(True, False), steps(False, True)).kernels
+    found = {g.kind: (sorted({p.op for p in g.base}), sorted({p.op for p in g.new})) for g in groups}
+    assert found["removed"] == (["aten::ne"], [])
+    assert found["fused"] == (["aten::mul_"], ["aten::_fused_sgd_"])
 
 
 def timed(median: float, *, cpu: float = 100, **kept: float) -> TraceBuilder:

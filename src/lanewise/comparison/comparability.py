@@ -16,7 +16,7 @@ from .noise import LEAST_STEPS
 from .pairing import products
 from .texts import TEXTS
 
-__all__ = ["conditions", "listed_grids", "listed_pace", "pace", "pace_differs"]
+__all__ = ["conditions", "listed_clock", "listed_grids", "listed_pace", "pace", "pace_differs"]
 
 # What is recorded beside the ops, and costs CPU time for every event of the program.
 _DEAR_FLAGS = ("shapes", "stacks", "modules", "memory")
@@ -224,3 +224,11 @@ def listed_pace(ratio: float | None, names: tuple[str, str], lang: str) -> list[
         return []
     slower, factor = (names[1], ratio) if ratio > 1 else (names[0], 1 / ratio)
     return [Condition("pace", TEXTS("cond-pace", lang, ratio=f"{factor:.2g}", name=slower))]
+
+
+def listed_clock(ratio: float | None, names: tuple[str, str], lang: str) -> list[Condition]:
+    """The GPU's own pace as a condition, where it differs."""
+    if ratio is None:
+        return []
+    slower, factor = (names[1], ratio) if ratio > 1 else (names[0], 1 / ratio)
+    return [Condition("gpu-pace", TEXTS("cond-gpu-pace", lang, ratio=f"{factor:.2f}", name=slower))]

@@ -16,11 +16,12 @@ from lanewise.report import us
 from lanewise.version import __version__
 
 from . import noise
-from .comparability import conditions, listed_grids, listed_pace, pace, pace_differs
+from .comparability import conditions, listed_clock, listed_grids, listed_pace, pace, pace_differs
 from .compile_verdict import compile_verdict
 from .document import SCHEMA, Comparison, Condition, Figure, FindingChange, OpChange, Pair, Side
 from .figures import COUNTS, TraceSide
 from .finding_changes import finding_changes
+from .gpu_pace import gpu_pace, product_share, scaled
 from .headline import headline, needed, points
 from .kernel_groups import Groups, kernel_groups, link_share, one_recording, untold, without_cpu
 from .texts import TEXTS
@@ -28,6 +29,8 @@ from .texts import TEXTS
 __all__ = ["compare", "compare_sides", "pair", "short_names"]
 
 Array = npt.NDArray[Any]
+# How long the same CPU calls, and all products, take in the new trace against the base; None where it is not known.
+Paces = tuple[float | None, float | None]
 
 # Counts that a trace has without GPU records.
 _CPU_COUNTS = frozenset({"launches", "syncs", "ops", "regions", "compilations", "allocations"})
@@ -129,12 +132,13 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     """The base against one other trace; `place` is its place among the sides, `names` are the short names of both."""
     paired = one_recording(base, new)
     ratio = 1.0 if paired else pace(base, new)
-    groups = kernel_groups(base, new, lang, paired=paired, pace=ratio)
-    found = _conditions(base, new, groups, ratio, names, lang)
+    clock = None if paired else gpu_pace(base, new)
+    groups = kernel_groups(base, new, lang, paired=paired, pace=ratio, clock=clock)
+    found = _conditions(base, new, groups, (ratio, clock), names, lang)
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
     groups = _told_groups(groups, spoiled)
     counts = _counts(base, new, spoiled)
-    times = _all_times(base, new, spoiled, paired, ratio)
+    times = _all_times(base, new, spoiled, paired, (ratio, clock))
     ops = _ops(base, new) if "structure" not in spoiled else []
     known = not {"structure", "counts"} & spoiled
     structure_same = (
@@ -169,12 +173,14 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
 
 
 def _conditions(
-    base: TraceSide, new: TraceSide, groups: Groups, ratio: float | None, names: tuple[str, str], lang: str
+    base: TraceSide, new: TraceSide, groups: Groups, paces: Paces, names: tuple[str, str], lang: str
 ) -> list[Condition]:
     """What the two recordings do not have in common, what spoils figures first."""
     shapes = all("shapes" in s.trace.capabilities for s in (base, new))
     found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
-    return sorted([*found, *listed_pace(ratio, names, lang)], key=lambda c: not c.spoils)
+    return sorted(
+        [*found, *listed_pace(paces[0], names, lang), *listed_clock(paces[1], names, lang)], key=lambda c: not c.spoils
+    )
 
 
 def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
@@ -186,8 +192,9 @@ def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
     return without_cpu(groups) if {"cpu", "time", "gpu"} & spoiled else groups
 
 
-def _all_times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
-    times = _times(base, new, spoiled, paired, ratio)
+def _all_times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, paces: Paces) -> list[Figure]:
+    times = _times(base, new, spoiled, paired, paces)
+    ratio = paces[0]
     moved = any(f.id in ("cpu_us", "time_us", "time_profiled_us") and f.call in ("less", "more") for f in times)
     return times + _idle(base, new, spoiled, paired, None if moved else _drift(base, ratio))
 
@@ -247,8 +254,9 @@ def _ops(base: TraceSide, new: TraceSide) -> list[OpChange]:
     return sorted(out, key=lambda o: (-abs(o.new - o.base), o.name))
 
 
-def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, ratio: float | None) -> list[Figure]:
+def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, paces: Paces) -> list[Figure]:
     out = []
+    gpu_scale = scaled(paces[1], product_share(base))
     real = base.real_ns is not None and new.real_ns is not None
     links = min(link_share(base), link_share(new))
     gpu_bound = all(s.gpu_share is not None and s.gpu_share >= noise.GPU_BOUND for s in (base, new))
@@ -256,7 +264,8 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
         a, b = np.array([base.real_ns]), np.array([new.real_ns])
         run = 0.0 if paired else noise.GPU_BOUND_RUN + links * noise.LINK_RUN if gpu_bound else noise.CPU_RUN
         errors = (0.0, 0.0) if paired else (base.real_error_ns, new.real_error_ns)
-        out.append(_figure("time_us", noise.judged(a, b, run, errors=errors), bool({"time", "gpu"} & spoiled)))
+        judgement = noise.judged(a, b, run, errors=errors, pace=gpu_scale if gpu_bound else 1.0)
+        out.append(_figure("time_us", judgement, bool({"time", "gpu"} & spoiled), clock=True))
     for key in ("time", "wall", "gpu", "cpu"):
         if key == "time" and real:
             continue
@@ -265,10 +274,11 @@ def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, rat
         if x is None or y is None:
             continue
         spoils = {"gpu"} if key == "gpu" else {"time", "gpu"} if key == "time" and gpu_bound else {"cpu", "time", "gpu"}
-        run, scale = _run(base, key, gpu_bound, paired, ratio)
-        if key == "gpu" or (key == "time" and gpu_bound):
-            run += 0.0 if paired else links * noise.LINK_RUN
-        out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled)))
+        run, scale = _run(base, key, gpu_bound, paired, paces[0])
+        clock = key == "gpu" or (key == "time" and gpu_bound)
+        if clock and not paired:
+            run, scale = run + links * noise.LINK_RUN, gpu_scale
+        out.append(_figure(name, noise.judged(x, y, run, pace=scale, paired=paired), bool(spoils & spoiled), clock=clock))
     return out
 
 
@@ -297,10 +307,12 @@ def _scale(base: TraceSide, key: str, ratio: float) -> float:
     return max(ratio * cpu, whole) / whole if waits else max(ratio * whole, min(gpu, whole)) / whole
 
 
-def _figure(name: str, judgement: noise.Judgement, withheld: bool, group: str = "time") -> Figure:
+def _figure(name: str, judgement: noise.Judgement, withheld: bool, group: str = "time", *, clock: bool = False) -> Figure:
+    """A figure as it was judged; `clock` where the pace is the GPU's, which is only one where it is to be said."""
     call = "withheld" if withheld else judgement.call
     margin = None if withheld else judgement.margin_ratio
-    paced = None if withheld or not pace_differs(judgement.pace) else us(judgement.base * judgement.pace)
+    listed = pace_differs(judgement.pace) or (clock and judgement.pace != 1)
+    paced = None if withheld or not listed else us(judgement.base * judgement.pace)
     return Figure(name, group, us(judgement.base), us(judgement.new), call, margin, paced)
 
 

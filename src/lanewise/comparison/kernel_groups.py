@@ -16,6 +16,7 @@ from lanewise.report import Evidence, us
 
 from .document import KernelGroup, KernelPart
 from .figures import TraceSide
+from .gpu_pace import scaled
 from .noise import LINK_RUN, MEMORY_RUN, OP_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
@@ -62,7 +63,9 @@ def one_recording(base: TraceSide, new: TraceSide) -> bool:
     return bool(n >= 8 and len(a) == len(b) and float(np.mean(a == b)) > 0.5)
 
 
-def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, pace: float | None = None) -> Groups:
+def kernel_groups(
+    base: TraceSide, new: TraceSide, lang: str, *, paired: bool, pace: float | None = None, clock: float | None = None
+) -> Groups:
     """Pair the usual steps' GPU ops.
 
     Args:
@@ -70,6 +73,7 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, p
         lang: language of the labels.
         paired: whether both are one recording.
         pace: how long the same CPU calls take in the new trace against the base; None where it is not known.
+        clock: how long all products take in the new trace against the base, see `gpu_pace`; None for as long.
     """
     a, b = base.sequence, new.sequence
     matches = grouped(aligned(a.slots, b.slots), a.slots, b.slots)
@@ -80,7 +84,7 @@ def kernel_groups(base: TraceSide, new: TraceSide, lang: str, *, paired: bool, p
     same = 0
     structure_same = True
     for found in folded.values():
-        group = _with_cpu(_group(base, new, found, lang, paired), base, new, found, pace)
+        group = _with_cpu(_group(base, new, found, lang, paired, clock), base, new, found, pace)
         structure_same &= group.kind == "same"
         if group.kind == "same" and group.call == "not-seen":
             same += group.times
@@ -128,13 +132,14 @@ def _unnumbered(name: str) -> str:
     return match.group(1) if match else name
 
 
-def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paired: bool) -> KernelGroup:
+def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paired: bool, clock: float | None) -> KernelGroup:
     a, b = base.sequence, new.sequence
     left = [i for m in found for i in m.base]
     right = [j for m in found for j in m.new]
     ns_a, ns_b = a.ns[:, left], b.ns[:, right]
     least = 0.0 if paired else max(_TICK_NS * max(len(left), len(right)), _LEAST_SHARE * _step_ns(a))
-    verdict = _judged(ns_a, ns_b, [a.slots[i] for i in left], [b.slots[j] for j in right], paired, least)
+    slots_a, slots_b = [a.slots[i] for i in left], [b.slots[j] for j in right]
+    verdict = _judged(ns_a, ns_b, slots_a, slots_b, paired, least, scaled(clock, _product_share(ns_a, slots_a)))
     first = found[0]
     slots = [a.slots[i] for i in first.base] + [b.slots[j] for j in first.new]
     return KernelGroup(
@@ -189,13 +194,21 @@ def _sum_of_medians(ns: Array, places: list[int]) -> float:
     return float(np.median(ns[:, places], axis=0).sum()) if places else 0.0
 
 
-def _judged(ns_a: Array, ns_b: Array, left: list[Slot], right: list[Slot], paired: bool, least: float) -> Judgement:
+def _judged(
+    ns_a: Array, ns_b: Array, left: list[Slot], right: list[Slot], paired: bool, least: float, pace: float
+) -> Judgement:
     """Times of a group, of each op in each step; what two runs differ by is that of the side of which it is more."""
     a, b = (x.sum(axis=1) if x.size else np.zeros(1) for x in (ns_a, ns_b))
     if not left or not right:
         # What is gone or new is exact; its time needs no margin.
         return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
-    return judged(a, b, max(run_to_run(ns_a, left), run_to_run(ns_b, right)), paired=paired, least=least)
+    return judged(a, b, max(run_to_run(ns_a, left), run_to_run(ns_b, right)), paired=paired, least=least, pace=pace)
+
+
+def _product_share(ns: Array, slots: list[Slot]) -> float:
+    medians = np.median(ns, axis=0)
+    whole = float(medians.sum())
+    return float(sum(t for t, s in zip(medians.tolist(), slots, strict=True) if products(s))) / whole if whole else 0.0
 
 
 def run_to_run(ns: Array, slots: list[Slot]) -> float:

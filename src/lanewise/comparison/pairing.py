@@ -217,8 +217,26 @@ def _is_list(slot: Slot) -> bool:
 def grouped(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
     """Matches with what was absorbed put where it went, either way: pointwise ops into a fused kernel, or into a product's
     epilogue."""
-    matches = _absorbed(_optimizer(matches, base, new), base, new)
+    matches = _absorbed(_optimizer(_by_place(matches, base, new), base, new), base, new)
     return _turned(_absorbed(_turned(matches), new, base))
+
+
+def _by_place(matches: list[Match], base: list[Slot], new: list[Slot]) -> list[Match]:
+    """Gaps without the ops of another annotation or module: what ran before the optimizer is none of what the optimizer became.
+
+    Ops go apart where some of the gap are at a place of the other side, and theirs is one that the other trace has as well, so
+    that their counterpart would be there.
+    """
+    known = [{s.place for s in slots if s.place} for slots in (base, new)]
+    out = []
+    for match in matches:
+        here = {base[i].place for i in match.base}, {new[j].place for j in match.new}
+        shared = here[0] & here[1] - {None}
+        left = [i for i in match.base if shared and base[i].place not in here[1] and base[i].place in known[1]]
+        right = [j for j in match.new if shared and new[j].place not in here[0] and new[j].place in known[0]]
+        out += [Match(left, []), Match([], right)]
+        out.append(Match([i for i in match.base if i not in left], [j for j in match.new if j not in right]))
+    return [m for m in out if m.base or m.new]
 
 
 def _turned(matches: list[Match]) -> list[Match]:

@@ -103,6 +103,8 @@ TEXTS = Catalog(
         "cond-clocks": "Other SM clock: {a} MHz and {b} MHz.",
         "cond-pace": "The same calls take the CPU {ratio} times as long in {name}: the machine or the profiler, not the "
         "program. CPU times are compared with that taken out.",
+        "cond-gpu-pace": "All products take the GPU {ratio} times as long in {name}: its clock, not the program. GPU times are "
+        "compared with that taken out.",
         # findings
         "lost": "gone",
         "gained": "new",
