@@ -25,6 +25,7 @@ RULE_MODULES: tuple[str, ...] = (
     "expanded_copy",
     "expert_loop",
     "exposed_communication",
+    "full_sort",
     "gc_pause",
     "graph_breaks",
     "graph_input_copies",
@@ -56,6 +57,7 @@ RULE_MODULES: tuple[str, ...] = (
     "unfused_optimizer",
     "unfused_pointwise",
     "unused_gradients",
+    "unused_outputs",
 )
 
 

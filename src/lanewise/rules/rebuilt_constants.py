@@ -71,7 +71,6 @@ def _check(ctx: Context) -> Outcome:
             variant="weights" if any(r.chain.looked_up for r in found) else "",
             confidence="medium",
             where=ctx.where(int(ctx.called.event[longest.chain.begin])),
-            symptoms=("launch-bound", "unfused-pointwise"),
         )
     ]
 
@@ -161,7 +160,7 @@ RULE = Rule(
     check=_check,
     english={
         "name": "Constants built again",
-        "title": "Constants are built {times} times a step: {kernels} GPU ops",
+        "title": "Constants are built {times:time} a step: {kernels} GPU ops",
         "text": "{gpu} of GPU time and {cpu} of CPU time as recorded: {length} ops ({ops}) start from numbers and use nothing else, with the same arguments each time. "
         "Numbers that the trace does not record are taken to be the same.",
         "text_weights": "{gpu} of GPU time and {cpu} of CPU time as recorded: {length} ops ({ops}) start from numbers and use nothing else but a table of weights, which does not change in inference. "
