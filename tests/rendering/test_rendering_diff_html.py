@@ -9,10 +9,12 @@ import zlib
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 
 from diffing import COMPILED, EAGER, built, named
 from lanewise.comparison import Comparison, TraceSide, compare_sides
+from lanewise.comparison.document import Figure
 from lanewise.comparison.texts import TEXTS
 from lanewise.rendering import diff_html
 from lanewise.timeline import timeline
@@ -89,3 +91,12 @@ def test_words_are_those_of_the_comparison(lang: str) -> None:
 
 def test_a_pair_has_no_table_of_several() -> None:
     assert data("eager", "compiled")["diffs"]["en"]["many"] is None
+
+
+def test_more_compiled_regions_are_neither_good_nor_bad() -> None:
+    comparisons, shown = made("eager", "compiled")
+    figures = [Figure(name, "structure", 1.0, 2.0, "more") for name in ("regions", "graphs", "kernels")]
+    pairs = [msgspec.structs.replace(pair, figures=figures) for pair in comparisons["en"].pairs]
+    page = diff_html.page_data({"en": msgspec.structs.replace(comparisons["en"], pairs=pairs)}, shown, "en")
+    [table] = [t for t in page["diffs"]["en"]["pairs"][0]["tables"] if t["heads"][0] == TEXTS("col-figure", "en")]
+    assert [row[-1] for row in table["rows"]] == ["", "", "more"]

@@ -28,6 +28,8 @@ __all__ = ["ShownSide", "page_data", "render"]
 
 # What the page shows of each trace's own report.
 _SECTIONS = ("generator", "lang", "trace", "coverage", "gpu", "step", "steps", "verdict", "where", "findings")
+# Counts of which more is neither better nor worse.
+_NEUTRAL = ("regions", "graphs")
 _TILES = "time"  # the group of figures that stands on top; the others are tables
 
 
@@ -185,7 +187,8 @@ def _tables(pair: Pair, lang: str) -> list[dict[str, Any]]:
     for group, key in diff_words.FIGURE_GROUPS:
         figures = [f for f in pair.figures if f.group == group and group != _TILES]
         shown = [f for f in figures if f.call != "same"]
-        rows = [[*row, figure.call] for row, figure in zip(diff_words.figure_rows(shown, lang), shown, strict=True)]
+        tones = ["" if figure.id in _NEUTRAL else figure.call for figure in shown]
+        rows = [[*row, call] for row, call in zip(diff_words.figure_rows(shown, lang), tones, strict=True)]
         note = diff_words.shared_counts(figures, lang)
         if rows or note:
             out.append({"title": diff_words.section_title(key, lang), "heads": heads, "rows": rows, "note": note})
