@@ -21,6 +21,7 @@ from .limits import stream_ns
 from .loops import Loop, batching, program_loops
 from .loss_loops import given, loss_loop
 from .sequence import Op, Sequence
+from .slice_assignments import slice_assignments
 
 __all__ = ["RULE"]
 
@@ -68,11 +69,16 @@ class _Group:
 
 
 def _check(ctx: Context) -> Outcome:
+    return [*_taken(ctx), *slice_assignments(ctx)] or Clear()
+
+
+def _taken(ctx: Context) -> list[Draft]:
+    """Parts that are taken out of a tensor."""
     seq = ctx.sequence
     parts = _parts(ctx, seq) if len(seq) else None
     groups = [] if parts is None else _groups(ctx, parts)
     if parts is None or not groups:
-        return Clear()
+        return []
     after = {}
     for group in groups:
         after.update(_after(ctx, seq, parts, group))
@@ -249,28 +255,38 @@ RULE = Rule(
         "text": "In the backward pass each part taken of {shape} ({bytes}) fills zeros for the whole, writes itself into them and adds the whole "
         "to the sum: {nodes} times and {gpu} of GPU time a step. One pass takes about {after}.",
         "title_rows": "{parts} lookups in one tensor get a gradient of its full size each",
+        "title_assigned": "{parts} writes to parts of one tensor copy its gradient each",
+        "text_assigned": "In the backward pass each write to a part of {shape} ({bytes}), x[i] = y, copies the gradient of the whole: {nodes} times and {gpu} "
+        "of GPU time a step.",
         "fix": "parts = x.split(sizes, {dim}) once before the loop instead of x[a:b] in it: its backward is one cat. Or, where no part needs the "
         "result of another, no loop: the whole tensor at once, with a mask.",
         "fix_loss": "No loop: the loss of the whole tensor at once with reduction='none', times a mask or the weight of each element, and one sum. "
         "Or x.unbind(0) once before the loop instead of x[i] in it.",
         "fix_select": "parts = x.unbind({dim}) once before the loop instead of indexing x in it: its backward is one stack. Or, where no part needs "
         "the result of another, no loop: the whole tensor at once, with a mask.",
+        "fix_assigned": "Collect the parts in a list and join them once behind the loop, torch.stack(parts) or torch.cat(parts). Where parts are "
+        "cleared or scaled, one torch.where, masked_fill or product with a mask for the whole tensor.",
         "fix_rows": "Look up all rows at once before the loop: parts = x[torch.cat(indices)].split(sizes), one gradient for all; embeddings "
         "likewise.",
         "doc_finds": "Four or more parts of one tensor taken by themselves in a step of training (`x[i]`, `x[:, t]`, `x[a:b]`, `x[index]`, "
         "an embedding called in a loop), each of which fills zeros for the whole tensor in the backward pass, with the sums of those "
-        "gradients.",
+        "gradients. And four or more parts of one tensor written in place (`x[:, t] = h`), each of which copies the gradient of the whole "
+        "(`CopySlices`).",
         "doc_why": "The gradient of `x[i]` is as large as `x`: zeros, with one part copied in. Autograd adds all of them, so that a loop over "
         "n parts moves the tensor about 4 n times where once or twice would do.",
         "doc_fix": "loss = sum(criterion(x[i], y[i]) for i in range(len(x)))          # n gradients of the size of x\n\n"
         "loss = sum(map(criterion, x.unbind(0), y.unbind(0)))              # one\n"
         "loss = (criterion(x, y, reduction='none') * weight).sum()         # one, and no loop\n\n"
+        "h.append(cell(x[t]))                                             # not out[:, t] = cell(x[t])\n"
+        "out = torch.stack(h, 1)\n\n"
         "i, f, g, o = gates.chunk(4, 1)                                    # not gates[:, :n], gates[:, n : 2 * n], ...",
         "doc_fine": "One, two or three slices of a tensor: a class token, the halves of a rotary embedding. Parts of small tensors in a step "
         "that the GPU bounds.",
         "doc_measured": "GPU time of the fills, copies and sums of whole gradients, less one pass over each tensor at 88 % of the bandwidth: read "
         "and written once for views, filled once for rows by index. CPU time of autograd's nodes but the first, and of the calls that "
         "took the views. Sums end where a node is given a gradient of the tensor's sizes: two layers are two tensors. A loop "
-        "whose passes end in one number each, as a loss, goes as a whole but for one pass over the tensor. Fewer than four parts are usually written out by hand, and cost little.",
+        "whose passes end in one number each, as a loss, goes as a whole but for one pass over the tensor. For writes: the copies of the "
+        "whole gradient and, where a part was simply assigned, all that its node does, the call that wrote it, and nothing instead, since the gradient of "
+        "`stack` is views. Fewer than four parts are usually written out by hand, and cost little.",
     },
 )
