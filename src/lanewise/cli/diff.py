@@ -57,11 +57,11 @@ def command(
     steps do, and than two recordings of one program do. With several traces, a table with BASE as its first row.
 
     \b
-    lanewise diff before.json.gz after.json.gz
-    lanewise diff before.json.gz after.json.gz -o diff.html       both timelines on one scale, every change marked
-    lanewise diff main.json.gz pr.json.gz -o comment.md           for a pull request
-    lanewise diff main.json.gz pr.json.gz --fail-on structure     for CI: exit 1 when a step runs something else
-    lanewise diff naive.json.gz inplace.json.gz sdpa.json.gz      a ladder in one view
+    lanewise diff a.json.gz b.json.gz
+    lanewise diff a.json.gz b.json.gz -o diff.html         with both timelines
+    lanewise diff a.json.gz b.json.gz -o comment.md        for a pull request
+    lanewise diff a.json.gz b.json.gz --fail-on structure  for CI: exit 1
+    lanewise diff a.json.gz b.json.gz c.json.gz            a ladder in one view
     """
     chosen = options.form_of(out, form, options.REPORT_SUFFIXES, "terminal")
     if out is not None:

@@ -43,9 +43,9 @@ def command(
     """Check TRACE against a file of expectations: kernels, launches, copies, syncs, breaks a step. Exit 1 when one is broken.
 
     \b
-    lanewise expect --write good.json.gz -o expectations.toml   propose a file from a good trace
-    lanewise expect trace.json.gz expectations.toml             check another trace
-    lanewise expect trace.json.gz expectations.toml --strict    what cannot be checked fails too
+    lanewise expect --write good.json.gz -o e.toml  propose from a good trace
+    lanewise expect trace.json.gz e.toml            check another trace
+    lanewise expect trace.json.gz e.toml --strict   what is not checked fails
     """
     if write == (expectations is not None):
         raise click.UsageError(_text("write-or-file", lang))

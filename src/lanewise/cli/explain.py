@@ -64,11 +64,11 @@ def command(
     TRACE is what torch.profiler exported: a .json or .json.gz of any age, "-" for standard input.
 
     \b
-    lanewise explain trace.json.gz                     read it in the terminal
-    lanewise explain trace.json.gz --steps 3-5         only these steps
-    lanewise explain trace.json.gz -o report.html      one file with the timeline, to look at and pass on
-    lanewise explain trace.json.gz -o report.md        for an issue or a pull request
-    lanewise explain trace.json.gz --fail-on 5%        for CI: exit 1 when 5% could be saved
+    lanewise explain trace.json.gz                 read it in the terminal
+    lanewise explain trace.json.gz --steps 3-5     only these steps
+    lanewise explain trace.json.gz -o report.html  one file, with the timeline
+    lanewise explain trace.json.gz -o report.md    for an issue or pull request
+    lanewise explain trace.json.gz --fail-on 5%    for CI: exit 1 if 5% can go
     """
     limits = [_limit(text) for text in fail_on]
     chosen = options.form_of(out, form, options.REPORT_SUFFIXES, "terminal")

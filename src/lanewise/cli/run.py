@@ -31,7 +31,7 @@ def command(rung: str | None, flags: tuple[str, ...], lang: str) -> None:
 
     \b
     lanewise run                            lists the rungs
-    lanewise run 01 --guess "gemm add"      runs the first, and compares what you expect
+    lanewise run 01 --guess "gemm add"      runs it, beside what you expect
     lanewise run 05 --help                  what it teaches, and its flags
     lanewise run 08 --ranks 2               runs it under torchrun
     """
