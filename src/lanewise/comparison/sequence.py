@@ -150,5 +150,7 @@ def _places(ctx: Context, rows: Array) -> list[str | None]:
     links = ctx.launches
     known = links.launch[rows] >= 0
     call = np.where(known, links.call[links.launch[rows]] if len(links.call) else 0, 0)
+    if not len(near):  # nothing of the CPU was recorded
+        return [None] * len(rows)
     at = np.where(known & (place[call] >= 0), near[place[call]], -1)
     return [trace.name_of(int(tree.events[a])).removeprefix("nn.Module: ") if a >= 0 else None for a in at]

@@ -174,7 +174,10 @@ def _decoded_one(text: Text) -> _Event:
     try:
         return _event.decode(text)
     except DECODE_ERRORS:
-        loose = msgspec.json.decode(text, type=dict[str, Raw])
+        try:
+            loose = msgspec.json.decode(text, type=dict[str, Raw])
+        except DECODE_ERRORS:  # an entry that is no event
+            return _Event()
         return _Event(ph="X" if bytes(loose.get("ph", Raw(b""))) == b'"X"' else None, ts=loose.get("ts", Raw(b"")))
 
 

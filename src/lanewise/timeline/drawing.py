@@ -126,7 +126,9 @@ class Columns:
             none = np.zeros(len(events), dtype=np.int64)
             return Links(none.tolist(), none.tolist(), (none - 1).tolist(), (none - 1).tolist(), (none - 1).tolist())
         launch, owner = links.launch[row], links.gpu_owner[row]
-        call = np.where(real & (launch >= 0), self.number[links.call[launch]] + 1, 0)
+        call = np.zeros(len(events), dtype=np.int64)
+        if len(links.call):  # else nothing of the CPU was recorded
+            call = np.where(real & (launch >= 0), self.number[links.call[launch]] + 1, 0)
         op = np.where(real & (owner >= 0), self.name[trace.name[owner]] + 1, 0)
         known = real & ~np.isnan(limit.limit_ns[row])
         return Links(
