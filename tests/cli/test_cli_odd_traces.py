@@ -40,6 +40,25 @@ def _halves() -> TraceBuilder:
     return t
 
 
+def _deep() -> TraceBuilder:
+    """A program that calls itself, in frames and in ops that take no time to begin."""
+    t = TraceBuilder()
+    for i in range(600):
+        t.frame(f"train.py(3): walk{i % 7}", 0, 2000)
+        t.op(f"op{i % 5}", 1, 1000)
+    t.launch(5, 5, gpu=(30, 20))
+    return t
+
+
+def _no_time() -> TraceBuilder:
+    """Steps in which nothing takes time."""
+    t = TraceBuilder()
+    for i in range(3):
+        t.step(i, 7, 0)
+        t.launch(7, 0, gpu=(7, 0))
+    return t
+
+
 def _no_objects() -> TraceBuilder:
     t = _no_ops()
     for text in ("null", "[1, {}]", "7", '"a"'):
@@ -51,7 +70,7 @@ def _bare() -> TraceBuilder:
     return TraceBuilder(gpus=0)
 
 
-TRACES = (_only_gpu, _no_ops, _only_cpu, _halves, _no_objects, _bare)
+TRACES = (_only_gpu, _no_ops, _only_cpu, _halves, _deep, _no_time, _no_objects, _bare)
 COMMANDS = (
     ("explain",),
     ("explain", "-o", "{out}.html"),
@@ -60,6 +79,7 @@ COMMANDS = (
     ("ops",),
     ("kernels", "--limits"),
     ("tree",),
+    ("tree", "--python"),
     ("slice", "--from", "1", "--to", "40", "-o", "{out}.json"),
     ("export", "--for", "perfetto", "-o", "{out}.json"),
     ("diff", "{other}"),

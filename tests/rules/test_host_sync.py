@@ -110,6 +110,17 @@ def test_gathering_by_found_indices_goes_on_with_a_mask() -> None:
     assert f is None or (f.share_ratio or 0) < 0.05
 
 
+def test_a_mask_that_keeps_nothing() -> None:
+    def step(p: Program) -> None:
+        for _ in range(4):
+            p.op("aten::gt", dims=[(1000,)])
+            p.read("aten::nonzero", "bool", (1000,))
+            p.op("aten::index", gpu_us=4, dims=[(1000, 64), (0,)])
+            p.op("aten::mul", gpu_us=4, dims=[(0, 64)])
+
+    assert found(step).cost_us_per_step is not None
+
+
 @pytest.mark.parametrize(("name", "advice"), [("aten::linalg_inv", "inv_ex"), ("torchvision::nms", "set_sync_debug_mode")])
 def test_ops_that_wait_on_their_way_keep_their_work(name: str, advice: str) -> None:
     def step(p: Program) -> None:

@@ -8,6 +8,9 @@ and only one copy is built.
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +29,7 @@ from .gpu_time import gpu_op_times
 from .launches import launches
 from .quiet_ops import QUIET_OPS, VIEW_OPS
 
-__all__ = ["dispatch"]
+__all__ = ["deep_calls", "dispatch"]
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +40,9 @@ _QUIET_CALLS = re.compile(
 )
 
 _AUTOGRAD = re.compile(r"^(autograd::engine::evaluate_function: .*|torch::autograd::\w+|\w+Backward\d*)$")
+
+_CALLS_A_LEVEL = 5  # `_node`, `folded` once or twice, and what they call
+_MOST_LEVELS = 5000  # Python's own limit for programs is 1000 frames; each call here takes half a kilobyte of the stack
 
 
 def dispatch(trace: Trace, begin: int | None = None, end: int | None = None, *, python: bool = False) -> list[LaneTree]:
@@ -49,12 +55,25 @@ def dispatch(trace: Trace, begin: int | None = None, end: int | None = None, *, 
     """
     forest = _Forest(trace, python)
     lanes = []
-    for lane in np.unique(forest.lane):
-        roots = forest.roots(int(lane), begin, end)
-        if len(roots):
-            nodes = forest.folded([roots[i : i + 1] for i in range(len(roots))])
-            lanes.append(LaneTree(int(lane), nodes, sum(n.gpu_ops for n in nodes)))
+    with deep_calls(trace, python=python):
+        for lane in np.unique(forest.lane):
+            roots = forest.roots(int(lane), begin, end)
+            if len(roots):
+                nodes = forest.folded([roots[i : i + 1] for i in range(len(roots))])
+                lanes.append(LaneTree(int(lane), nodes, sum(n.gpu_ops for n in nodes)))
     return sorted(lanes, key=lambda t: (-t.gpu_ops, -sum(n.cpu_ns for n in t.roots)))
+
+
+@contextmanager
+def deep_calls(trace: Trace, *, python: bool) -> Iterator[None]:
+    """With room for functions that call themselves at each level of the tree: recursive programs nest some hundred frames."""
+    levels = len(trace.analysis(full_tree if python else op_tree).levels())
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(limit + _CALLS_A_LEVEL * min(levels, _MOST_LEVELS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 class _Forest:

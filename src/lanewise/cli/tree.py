@@ -53,7 +53,7 @@ def command(
     lanewise tree trace.json.gz --min-us 50 --python
     """
     loaded = options.open_trace(trace, quiet=quiet, lang=lang, window=window)
-    from lanewise.analyses.dispatch import dispatch
+    from lanewise.analyses.dispatch import deep_calls, dispatch
     from lanewise.analyses.dispatch_nodes import pruned
     from lanewise.analyses.steps import steps
     from lanewise.kernels import decode
@@ -67,13 +67,15 @@ def command(
         end = begin + int(found.wall_ns[place])
     lanes = dispatch(loaded, begin, end, python=python)
     busy = lanes if all_lanes else _main_lanes(lanes, loaded, found)
-    branches = [tree.Branch(_lane_name(loaded, t.lane), pruned(t.node, depth, round(min_us * 1000))) for t in busy]
     name = texts.TEXTS("tree-whole", lang) if place is None else loaded.name_of(int(found.event[place]))
     gpu_ns, gpu_ops = sum(n.gpu_ns for t in lanes for n in t.roots), sum(t.gpu_ops for t in lanes)
     title = texts.TEXTS("tree-title", lang, name=name, ops=units.count(gpu_ops, lang), gpu=units.duration(gpu_ns, lang))
-    labels = {n: decode(n).label(lang) for t in busy for root in t.roots for n in _kernel_names(root)}
     width, color = options.screen()
-    text = tree.render(title, branches, lang=lang, labels=labels, other_lanes=len(lanes) - len(busy), width=width, color=color)
+    others = len(lanes) - len(busy)
+    with deep_calls(loaded, python=python):
+        branches = [tree.Branch(_lane_name(loaded, t.lane), pruned(t.node, depth, round(min_us * 1000))) for t in busy]
+        labels = {n: decode(n).label(lang) for t in busy for root in t.roots for n in _kernel_names(root)}
+        text = tree.render(title, branches, lang=lang, labels=labels, other_lanes=others, width=width, color=color)
     options.write_text(text, None, force=False)
 
 

@@ -338,7 +338,7 @@ def _idle(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, drif
     steps = [float(np.median(s.times["time"])) for s in (base, new)]
     for cause in base.idle.keys() | new.idle.keys():
         a, b = (s.idle.get(cause, np.zeros(1)) for s in (base, new))
-        if max(float(np.median(a)) / steps[0], float(np.median(b)) / steps[1]) < _LEAST_IDLE:
+        if all(float(np.median(idle)) <= _LEAST_IDLE * step for idle, step in zip((a, b), steps, strict=True)):
             continue
         least = _LEAST_IDLE * max(steps)
         if cause in _PACED and drift is not None and not paired:

@@ -204,7 +204,9 @@ def _inner_ops(ctx: Context, calls: Array) -> dict[int, list[int]]:
 def _gathering_ns(ctx: Context, gathers: list[_Gather]) -> float:
     """GPU time per step that gathering with a mask adds: the elements that were left out, and for each site one masked op over
     what is gathered first."""
-    ns = sum(float(ctx.gpu_ns[ctx.called.of_row == g.call].sum()) * max(g.all / g.kept - 1, 0.0) for g in gathers)
+    # Of a mask that kept nothing, the time of its gathering tells nothing of its elements.
+    some = [g for g in gathers if g.kept]
+    ns = sum(float(ctx.gpu_ns[ctx.called.of_row == g.call].sum()) * max(g.all / g.kept - 1, 0.0) for g in some)
     first = {g.site: g for g in reversed(gathers)}
     masked = sum(ctx.memory_ns(_MASKED_BYTES * float(g.all) * g.width) or 0.0 for g in first.values())
     return ctx.per_step(ns + masked)
