@@ -206,7 +206,7 @@ def _judged(
 
 
 def _product_share(ns: Array, slots: list[Slot]) -> float:
-    medians = np.median(ns, axis=0)
+    medians = np.median(ns, axis=0) if len(ns) else np.zeros(len(slots))
     whole = float(medians.sum())
     return float(sum(t for t, s in zip(medians.tolist(), slots, strict=True) if products(s))) / whole if whole else 0.0
 
