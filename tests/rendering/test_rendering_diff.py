@@ -28,13 +28,23 @@ def three(lang: str = "en") -> Comparison:
     return compare([named(b, name) for name, b in builders.items()], lang)
 
 
+@cache
+def slower_machine(lang: str = "en") -> Comparison:
+    return compare([named(built(EAGER, cpu=100), "one"), named(built(EAGER, cpu=190), "other")], lang)
+
+
 @pytest.mark.parametrize("lang", ["en", "ja"])
 @pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("made", [two, three])
+@pytest.mark.parametrize("made", [two, three, slower_machine])
 def test_no_line_is_wider_than_the_terminal(made: object, width: int, lang: str) -> None:
     comparison = made(lang)  # type: ignore[operator]
     lines = diff_terminal.render(comparison, width=width, verbose=True).splitlines()
     assert [x for x in lines if cell_len(x) > width] == []
+
+
+def test_a_figure_at_another_pace_says_so() -> None:
+    text = diff_terminal.render(slower_machine(), width=80)
+    assert re.search(r"CPU work, profiled +\S+ µs +\S+ µs +not seen \([+-]\S+ % at one pace\)", text)
 
 
 def test_a_fusion_is_one_line_with_what_it_saves() -> None:

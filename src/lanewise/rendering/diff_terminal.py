@@ -149,9 +149,13 @@ def _layers(page: Page, verdict: CompileVerdict | None) -> None:
 
 
 def _numbers(keys: Sequence[str], lang: str) -> list[Column]:
-    """A column of names, and columns of numbers beside it."""
+    """A column of names, and columns of numbers beside it; what changed may be words, which give way in a narrow terminal."""
     name, *numbers = diff_words.heads_of(keys, lang)
-    return [Column(name, least=16), *(Column(head, right=True) for head in numbers)]
+    words = [None if key != "change" else 16 for key in keys[1:]]
+    return [
+        Column(name, least=16),
+        *(Column(head, right=True, least=least) for head, least in zip(numbers, words, strict=True)),
+    ]
 
 
 def _many(page: Page, comparison: Comparison) -> None:
