@@ -10,6 +10,7 @@ from diagnosing import finding, outcome
 from builder import TraceBuilder
 
 LIST = "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<FusedOptimizerTensorListMetadata<4>>"
+FOREACH = LIST.replace("FusedOptimizer", "")
 GROUP_US, KERNEL_US = 40.0, 2.5
 
 
@@ -71,3 +72,45 @@ def test_one_set_of_options_is_one_group() -> None:
 )
 def test_groups_that_are_needed_or_cannot_be_told(built: TraceBuilder) -> None:
     assert outcome(built, "unfused-optimizer") == "clear"
+
+
+def foreach(groups: int, decayed: int) -> TraceBuilder:
+    """Steps of a foreach optimizer: weight decay for some groups, then two ops for each."""
+    t = TraceBuilder()
+    step_us = 60 + groups * GROUP_US
+    shapes = [[256]]
+    for k in range(4):
+        begin = 100 + k * step_us
+        t.step(k, begin, step_us)
+        t.op("aten::mm", begin + 2, 8)
+        t.launch(begin + 4, 1, gpu=(begin + 10, 20))
+        t.annotation("Optimizer.step#AdamW.step", begin + 40, groups * GROUP_US)
+        for i in range(groups):
+            ops = [("mul_", "0.99")] if i < decayed else []
+            for j, (op, number) in enumerate([*ops, ("lerp_", "0.1"), ("addcdiv_", "-0.01")]):
+                now = begin + 40 + i * GROUP_US + 10 * j
+                inputs = {
+                    "Input Dims": [shapes, []],
+                    "Input type": ["TensorList", "Scalar"],
+                    "Input Strides": [[], []],
+                    "Concrete Inputs": ["", number],
+                }
+                t.op(f"aten::_foreach_{op}", now, 8, **inputs)
+                t.launch(now + 1, 1, gpu=(now + 10, KERNEL_US), name=FOREACH, grid=[1, 1, 1])
+    return t
+
+
+def test_foreach_steps_make_their_passes_for_each_group() -> None:
+    """Groups by the op that ends the step; options by the numbers of all calls of a group."""
+    found = finding(foreach(48, 20), "unfused-optimizer")
+    assert found is not None
+    assert found.title == "AdamW launches 116 foreach kernels a step for 48 groups"
+    assert "only 2 sets of options" in found.text
+    assert "'weight_decay': 0" in found.fix
+    assert found.saving_us_per_step == pytest.approx(48 * (GROUP_US - 8), rel=0.02)
+
+
+def test_a_few_foreach_groups_are_no_matter() -> None:
+    found = finding(foreach(2, 1), "unfused-optimizer")
+    assert found is not None
+    assert "for 2 groups" not in found.title

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ import numpy.typing as npt
 
 from .context import Context, Inputs
 
-__all__ = ["Groups", "parameter_groups"]
+__all__ = ["Groups", "foreach_groups", "parameter_groups"]
 
 Array = npt.NDArray[Any]
 
 _FUSED = re.compile(r"^aten::_fused_\w+_$")
+_FOREACH = re.compile(r"^aten::_foreach_\w+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +39,48 @@ class Groups:
     elements: int
 
 
+def foreach_groups(ctx: Context, marks: Array) -> tuple[int, int] | None:
+    """(groups that an optimizer's step goes through with foreach calls, different sets of options that they have); None without any.
+
+    The op that ends the step updates the parameters, once for each group; where it also updates the momentum, another op is called
+    half as often. Options are the numbers among the inputs of a group's calls. Of several steps the one with most calls is taken.
+    """
+    event = _inner(ctx, marks, _FOREACH)
+    if not len(event):
+        return None
+    ts = np.sort(ctx.trace.ts[marks])
+    of = np.searchsorted(ts, ctx.trace.ts[event], side="right")
+    event = event[of == np.bincount(of).argmax()]
+    name = ctx.trace.name[event]
+    names, counts = np.unique(name, return_counts=True)
+    last = counts[np.searchsorted(names, name[-1])]
+    half = names[2 * counts == last]
+    ends = name == (half[0] if len(half) else name[-1])
+    group = np.cumsum(np.r_[0, ends[:-1]])
+    rows, row = np.unique(ctx.input_row[event], return_inverse=True)
+    texts = [None if r < 0 else ctx.trace.inputs[int(r)][3] for r in rows]
+    if any(text is None for text in texts):
+        return None
+    kinds = [texts.index(text) for text in texts]
+    call = list(zip(name.tolist(), np.array(kinds)[row.reshape(-1)].tolist(), strict=True))
+    bounds = np.r_[np.flatnonzero(np.diff(group, prepend=-1)), len(group)]
+    options = {tuple(call[a:b]) for a, b in pairwise(bounds.tolist()) if ends[a:b].any()}
+    return int(ends.sum()), len(options)
+
+
+def _inner(ctx: Context, marks: Array, pattern: re.Pattern[str]) -> Array:
+    """Events of called ops within some events whose name a pattern matches, by start."""
+    called = ctx.called.event
+    event = called[np.isin(called, ctx.inside(marks))].astype(np.int64)
+    event = event[ctx.trace.names_where(lambda s: pattern.match(s) is not None)[ctx.trace.name[event]]]
+    ordered: Array = event[np.argsort(ctx.trace.ts[event], kind="stable")]
+    return ordered
+
+
 def parameter_groups(ctx: Context, marks: Array) -> list[Groups]:
     """Groups of the marked steps whose fused calls have their options and their tensors' sizes recorded, one step after the other."""
-    called = ctx.called.event
-    inner = ctx.inside(marks)
-    event = np.sort(called[np.isin(called, inner)])
-    event = event[ctx.trace.names_where(lambda s: _FUSED.match(s) is not None)[ctx.trace.name[event]]].astype(np.int64)
+    event = _inner(ctx, marks, _FUSED)
     marks = marks[np.argsort(ctx.trace.ts[marks], kind="stable")]
-    event = event[np.argsort(ctx.trace.ts[event], kind="stable")]
     of = np.searchsorted(ctx.trace.ts[marks], ctx.trace.ts[event], side="right") - 1
     recorded = ctx.input_row[event]
     known = {int(r): _group(ctx, int(r)) for r in np.unique(recorded)}

@@ -15,7 +15,7 @@ from lanewise.model.intervals import length, union
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
-from .parameter_groups import Groups, parameter_groups
+from .parameter_groups import Groups, foreach_groups, parameter_groups
 from .tensor_loops import tensor_loops
 
 __all__ = ["RULE"]
@@ -152,10 +152,14 @@ def _annotated(ctx: Context, marks: Array) -> list[Draft]:
     shrunk = (ctx.gpu_ns[rows] * min(scale, 1.0)).astype(np.int64)
     after = dict(zip(rows.tolist(), shrunk.tolist(), strict=True))
     cpu = ctx.intervals(marks)
+    groups, options = (foreach_groups(ctx, marks) if foreach else None) or (0, 0)
+    many = groups >= _LEAST_GROUPS and options < groups
     return [
         Draft(
             {
                 "optimizer": optimizer,
+                "groups": count(groups),
+                "options": count(options),
                 "kernels": count(len(rows) / len(marks)),
                 "tensors": count(tensors),
                 "gpu": duration(float(ctx.gpu_ns[rows].sum()) / len(marks)),
@@ -165,8 +169,14 @@ def _annotated(ctx: Context, marks: Array) -> list[Draft]:
             Change(gpu=after, cpu=cpu, extra_cpu_ns=tensors * PARAMETER_NS * len(marks) / max(len(ctx.step_numbers), 1)),
             ctx.per_step(length(cpu)),
             [int(marks[0]), *first_events(ctx.gpu_event[rows[np.argsort(-ctx.gpu_ns[rows], kind="stable")]])],
-            variant="foreach" if foreach else "",
-            fix_variant="fused" if optimizer in _PASSES else "other" if not foreach else "foreach_other",
+            variant="foreach_groups" if many else "foreach" if foreach else "",
+            fix_variant="foreach_groups"
+            if many
+            else "fused"
+            if optimizer in _PASSES
+            else "other"
+            if not foreach
+            else "foreach_other",
             symptoms=("unfused-pointwise",),
         )
     ]
@@ -245,6 +255,10 @@ RULE = Rule(
         "title_loop": "A Python loop updates {tensors} tensors one by one: {kernels} kernels a step",
         "text_loop": "{ops}, for each tensor anew: {gpu} of GPU time and {cpu} of CPU time as recorded, where one foreach call for each of "
         "these ops takes all tensors.",
+        "title_foreach_groups": "{optimizer} launches {kernels} foreach kernels a step for {groups} groups",
+        "text_foreach_groups": "Each of the {groups} parameter groups makes a pass of its own for each operation, though they have only {options:set} of "
+        "options (learning rate, weight decay, ...): {gpu} of GPU time and {cpu} of CPU time as recorded. A fused step over all tensors takes about "
+        "{fused} of GPU time.",
         "title_groups": "{optimizer} runs its fused step {groups} times, once for each parameter group",
         "text_groups": "The {groups} groups with {tensors} tensors have only {options:set} of options (learning rate, weight decay, ...): {cpu} of CPU "
         "time as recorded for {gpu} of GPU time. One group for each set of options takes all of its tensors in one call.",
@@ -255,12 +269,14 @@ RULE = Rule(
         "autograd; torch.optim with fused=True for an optimizer, torch.optim.swa_utils.AveragedModel for an average of weights, "
         "torch.nn.utils.clip_grad_norm_ for clipping.",
         "fix_fused": "torch.optim.{optimizer}(..., fused=True)",
+        "fix_foreach_groups": "One parameter group for each set of options instead of one for each parameter, torch.optim.{optimizer}([{{'params': decayed}}, "
+        "{{'params': others, 'weight_decay': 0}}]); and fused=True where the optimizer has it (Adam, AdamW, SGD, Adagrad).",
         "fix_other": "torch.optim.{optimizer}(..., foreach=True), or an optimizer with fused=True (Adam, AdamW, SGD, Adagrad).",
         "fix_foreach_other": "Compile the step, torch.compile(optimizer.step), or use an optimizer with fused=True.",
         "doc_finds": "Optimizer steps (`Optimizer.step#...`) without a fused kernel: several kernels for each parameter tensor, or "
         "one foreach kernel for each operation. And loops outside `torch.optim` that do the same few pointwise ops in place to ten "
-        "tensors or more, of different shapes, one after the other: an optimizer written out, a moving average of the weights. And fused steps "
-        "that go through ten parameter groups or more, with fewer different options.",
+        "tensors or more, of different shapes, one after the other: an optimizer written out, a moving average of the weights. And fused or foreach "
+        "steps that go through ten parameter groups or more, with fewer different options.",
         "doc_why": "An Adam step by single ops launches about 8 kernels a tensor and moves the optimizer's state through memory "
         "once for each of them; with hundreds of tensors, launching alone takes milliseconds.",
         "doc_fix": "optimizer = torch.optim.AdamW(model.parameters(), fused=True)\n\nFor optimizers without a fused form: foreach=True, "
