@@ -37,6 +37,7 @@ RULE_MODULES: tuple[str, ...] = (
     "launch_bound",
     "layout_copy",
     "misaligned_dims",
+    "mixed_layouts",
     "no_tensor_cores",
     "outlier_step",
     "pageable_copy",

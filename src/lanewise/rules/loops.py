@@ -39,6 +39,8 @@ _MOST_PRODUCT_CALLS = 6
 # What adds a pass's result to a sum, which may as well be taken once over all passes. A sum as large as a part may be a state:
 # h * a + x[i] has the sizes of x[i] * a + h.
 _ADDING = ("add", "add_")
+# Lookups in a table; a loop over some has a table for each.
+_LOOKUPS = ("embedding", "_embedding_bag", "embedding_bag")
 # What a product alone launches.
 _PRODUCT_KINDS = ("gemm", "gemv", "memset", "gemm-aux", "cast-copy", "memcpy-dtod", "transpose-layout")
 
@@ -162,7 +164,7 @@ def _name(ctx: Context, call: int) -> str:
 
 
 def _recurs(ctx: Context, seq: Sequence, loop: Loop) -> bool:
-    """Whether each pass may take what the one before made: recurrent cells by name, others by the sizes of their operands.
+    """Whether each pass may take what the one before made, or has tables of its own: by name, or by the sizes of operands.
 
     A pass that only multiplies has its operands from outside. Where more is done, an operand that the pass has neither picked
     nor made, and that is as large as its result, may be the state that goes from pass to pass.
@@ -170,8 +172,8 @@ def _recurs(ctx: Context, seq: Sequence, loop: Loop) -> bool:
     calls = loop.calls[loop.period : 2 * loop.period]
     places = np.flatnonzero(np.isin(seq.call, calls) & (seq.kind != "memset"))
     kinds = seq.kind[places].astype(str)
-    if (kinds == "rnn").any():
-        return True
+    if (kinds == "rnn").any() or any(seq.op(i).name in _LOOKUPS for i in places.tolist()):
+        return True  # a cell carries a state; a lookup in each pass is one in a table of its own
     if np.isin(kinds, _PRODUCT_KINDS).all():
         return False
     own = _picked(ctx, int(loop.calls[loop.period - 1]) + 1, int(calls[-1]))  # elements of what is there and not used yet

@@ -66,8 +66,9 @@ RULE = Rule(
         "doc_fix": "y = torch.linalg.inv(a)                 # (n, k, k) at once, not [inv(m) for m in a]\n"
         "loss = F.mse_loss(x, y, reduction='none').mean(-1)   # per sample, without a loop\n"
         "y = torch.vmap(f)(x)                    # f is written for one sample",
-        "doc_fine": "Recurrences, where each pass needs the one before (their state shows in the sizes), slices of different lengths, and "
-        "chunks on purpose, so that the results of one fit into memory.",
+        "doc_fine": "Recurrences, where each pass needs the one before (their state shows in the sizes), slices of different lengths, "
+        "chunks on purpose, so that the results of one fit into memory, and passes with weights of their own (those can be stacked: "
+        "`torch.func.stack_module_state`); lookups in tables are left out for that reason.",
         "doc_measured": "GPU time against one kernel for each op of the loop (traffic at 88 % of the bandwidth; where it is not known, the "
         "passes' blocks side by side on all SMs, and no less than the longest); CPU time from the end of the first pass to the end of the "
         "last. A pass has at most 32 launching calls. A sum over the passes (`loss = loss + ...`) is no recurrence.",
