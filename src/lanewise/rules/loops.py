@@ -172,7 +172,7 @@ def _recurs(ctx: Context, seq: Sequence, loop: Loop) -> bool:
     calls = loop.calls[loop.period : 2 * loop.period]
     places = np.flatnonzero(np.isin(seq.call, calls) & (seq.kind != "memset"))
     kinds = seq.kind[places].astype(str)
-    if (kinds == "rnn").any() or any(seq.op(i).name in _LOOKUPS for i in places.tolist()):
+    if (kinds == "rnn").any() or any(_name(ctx, int(c)) in _LOOKUPS for c in calls):
         return True  # a cell carries a state; a lookup in each pass is one in a table of its own
     if np.isin(kinds, _PRODUCT_KINDS).all():
         return False
