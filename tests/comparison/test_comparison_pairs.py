@@ -344,3 +344,10 @@ def test_stacks_in_one_only_withhold_cpu_times() -> None:
     assert [c.id for c in found.conditions if c.spoils] == ["flags"]
     assert figure(found, "cpu_us").call == "withheld"
     assert figure(found, "gpu_us").call == "not-seen"
+
+
+def test_the_pace_is_told_where_times_are_compared() -> None:
+    other = built(EAGER, cpu=30)
+    other.span("python_function", "train.py(1): step", 0, 5, other.pid, 1, **{"Python id": 1})
+    assert [c.id for c in built_pair(built(EAGER), other).conditions] == ["flags"]
+    assert [c.id for c in built_pair(built(EAGER), other, anyway=True).conditions] == ["flags", "pace"]

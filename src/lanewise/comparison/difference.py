@@ -134,8 +134,11 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     ratio = 1.0 if paired else pace(base, new)
     clock = None if paired else gpu_pace(base, new)
     groups = kernel_groups(base, new, lang, paired=paired, pace=ratio, clock=clock)
-    found = _conditions(base, new, groups, (ratio, clock), names, lang)
+    found = _conditions(base, new, groups, names, lang)
     spoiled: set[str] = set() if anyway else {s for c in found for s in c.spoils}
+    # A pace is taken out of what is compared: where nothing is, it is not told, and neither is a cause for it.
+    found += listed_pace(None if {"cpu", "structure"} & spoiled else ratio, names, lang)
+    found += listed_clock(None if {"gpu", "structure"} & spoiled else clock, names, lang)
     groups = _told_groups(groups, spoiled)
     counts = _counts(base, new, spoiled)
     times = _all_times(base, new, spoiled, paired, (ratio, clock))
@@ -172,15 +175,11 @@ def pair(base: TraceSide, new: TraceSide, place: int, names: tuple[str, str], la
     return _worded(found_pair, names, lang)
 
 
-def _conditions(
-    base: TraceSide, new: TraceSide, groups: Groups, paces: Paces, names: tuple[str, str], lang: str
-) -> list[Condition]:
+def _conditions(base: TraceSide, new: TraceSide, groups: Groups, names: tuple[str, str], lang: str) -> list[Condition]:
     """What the two recordings do not have in common, what spoils figures first."""
     shapes = all("shapes" in s.trace.capabilities for s in (base, new))
     found = [*conditions(base, new, names, lang), *listed_grids(groups.other_grids, shapes, names[1], lang)]
-    return sorted(
-        [*found, *listed_pace(paces[0], names, lang), *listed_clock(paces[1], names, lang)], key=lambda c: not c.spoils
-    )
+    return sorted(found, key=lambda c: not c.spoils)
 
 
 def _told_groups(groups: Groups, spoiled: set[str]) -> Groups:
