@@ -137,3 +137,10 @@ def test_a_browser_that_is_too_old_is_told_so_in_the_pages_language(browse: Brow
     assert english["errors"] == japanese["errors"] == []
     assert "DecompressionStream" in english["text"]
     assert "このブラウザは古い" in japanese["text"]
+
+
+@each
+def test_kinds_of_kernels_are_words_of_the_page(seen: dict[tuple[str, str], dict[str, Any]], lang: str) -> None:
+    text = seen["sins", lang]["text"]
+    assert {"en": "element-wise", "ja": "要素ごと"}[lang] in text
+    assert "kind-" not in text

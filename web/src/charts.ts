@@ -20,7 +20,7 @@ function bars(title: string, rows: [string, number, string?][], id: string): HTM
 export function byKind(state: State): HTMLElement | false {
   const sums = new Map<string, number>();
   for (const row of state.report.kernels) {
-    const kind = row.kind ?? state.t("unknown");
+    const kind = state.kindOf(row.kind);
     sums.set(kind, (sums.get(kind) ?? 0) + row.total_us * 1e3);
   }
   return bars(state.t("by-kind"), [...sums], "by-kind");

@@ -31,6 +31,12 @@ export class State {
     return text.replace(/\{(\w+)\}/g, (_, slot: string) => String(slots[slot] ?? ""));
   }
 
+  /** A kind of kernels in words; one that is not known as it is. */
+  kindOf(kind: string | null): string {
+    const key = `kind-${kind}`, text = this.t(key);
+    return kind === null ? this.t("unknown") : text === key ? kind : text;
+  }
+
   kernel(name: string): KernelWords | undefined { return this.words.get(name); }
   get languages(): Lang[] { return Object.keys(this.payload.texts) as Lang[]; }
 }

@@ -49,7 +49,7 @@ export function kernels(state: State, find: (name: string) => void): HTMLElement
   const limit = (row: R) => limits.get(row.name);
   const columns: Column<R>[] = [
     { head: t("col-kernel"), value: (r) => r.label, cell: (r) => h("button", { type: "button", class: "link name", title: r.name, onclick: () => find(r.name) }, r.label) },
-    { head: t("col-kind"), value: (r) => r.kind ?? "", cell: (r) => r.kind ?? "" },
+    { head: t("col-kind"), value: (r) => state.kindOf(r.kind), cell: (r) => state.kindOf(r.kind) },
     { head: t("col-count"), value: (r) => r.count, cell: (r) => count(r.count), numeric: true },
     { head: t("col-total"), value: (r) => r.total_us, cell: (r) => us(r.total_us), numeric: true },
     { head: t("col-share"), value: (r) => r.total_us, cell: (r) => h("span", { class: "share", style: { "--part": String(r.total_us / total) } }, percent(r.total_us / total)), numeric: true },
@@ -59,7 +59,7 @@ export function kernels(state: State, find: (name: string) => void): HTMLElement
     { head: t("col-headroom"), value: (r) => limit(r)?.headroom_us_per_step ?? null, cell: (r) => us(limit(r)?.headroom_us_per_step ?? null), numeric: true },
     { head: t("col-by"), value: (r) => r.ops.join(", "), cell: (r) => h("span", { class: "name" }, r.ops.slice(0, 3).join(", ")) },
   ];
-  return table(state, "kernels", t("kernels"), report.kernels, columns, (r) => `${r.label} ${r.name} ${r.kind ?? ""} ${r.ops.join(" ")}`, 3);
+  return table(state, "kernels", t("kernels"), report.kernels, columns, (r) => `${r.label} ${r.name} ${r.kind ?? ""} ${state.kindOf(r.kind)} ${r.ops.join(" ")}`, 3);
 }
 
 export function ops(state: State, find: (name: string) => void): HTMLElement | false {

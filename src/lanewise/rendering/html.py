@@ -18,7 +18,8 @@ from typing import Any
 
 import msgspec
 
-from lanewise.kernels import decode
+from lanewise.kernels import KINDS, decode
+from lanewise.kernels.wording import TEXTS as KERNEL_TEXTS
 from lanewise.report import Report
 from lanewise.rules import rules
 from lanewise.rules.pages import rule_page
@@ -122,7 +123,8 @@ def words(lang: str) -> dict[str, str]:
     words = dict(TEXTS.english if lang == "en" else TEXTS.translated(lang))
     causes = CAUSES.english if lang == "en" else CAUSES.translated(lang)
     kept = {key: text for key, text in causes.items() if key.startswith(("cause-", "has-")) or key == "whole-trace"}
-    return {**kept, **words}
+    kinds = KERNEL_TEXTS.english if lang == "en" else KERNEL_TEXTS.translated(lang)
+    return {**kept, **words, **{f"kind-{kind}": kinds[f"short-{kind}"] for kind in KINDS}}
 
 
 @cache
