@@ -61,7 +61,11 @@ def _in_convolutions_of_one(ctx: Context, seq: Sequence) -> Draft | None:
 
     The bias, which a matmul adds as it stores its result and these convolutions add in a kernel of their own, goes too.
     """
-    calls = [c for c in np.unique(seq.call[seq.call >= 0]).tolist() if _takes_one_position(ctx, c)] if len(ctx.called) else []
+    named = ctx.trace.names_where(lambda s: s.removeprefix("aten::").startswith(("conv1d", "convolution")))
+    candidates = np.flatnonzero(named[ctx.trace.name[ctx.called.event]])
+    calls = [c for c in candidates.tolist() if _takes_one_position(ctx, c)]
+    if not calls:
+        return None
     inside = np.flatnonzero(np.isin(seq.call, calls) & ~seq.compiled)
     turning = inside[np.array([is_layout_copy(seq.op(i)) for i in inside.tolist()], dtype=np.bool_)]
     calls = np.unique(seq.call[turning]).tolist()
@@ -91,11 +95,8 @@ def _in_convolutions_of_one(ctx: Context, seq: Sequence) -> Draft | None:
 def _takes_one_position(ctx: Context, call: int) -> bool:
     """Whether a call is a convolution, or the backward pass of one, in one dimension over all channels of one position at a time."""
     event = int(ctx.called.event[call])
-    name = ctx.trace.name_of(event).removeprefix("aten::")
-    if not name.startswith(("conv1d", "convolution")):
-        return False
     found = ctx.inputs(event)
-    first = 1 if "backward" in name else 0
+    first = 1 if "backward" in ctx.trace.name_of(event) else 0
     if found is None or found.dims is None or len(found.dims) < first + 2:
         return False
     x, weight = found.dims[first], found.dims[first + 1]
