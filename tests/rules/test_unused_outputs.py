@@ -114,3 +114,48 @@ def test_each_call_of_the_head_has_its_own_rows() -> None:
 def test_without_shapes_it_is_not_checked() -> None:
     bare: dict[str, Any] = {}
     assert outcome(trace([op("mm", TENSOR, 100, bare), op("argmax", REDUCE, 10, bare)]), "unused-outputs") == "not-checked"
+
+
+CONV = "sm90_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_tilesize128x128x64_cudnn"
+FRAME = (28, 64, 32, 32)
+
+
+def conv(channels: int = 64, us: float = 140.0, shape: tuple[int, ...] = FRAME) -> Call:
+    """A convolution of 3 x 3 that keeps the size of the frames."""
+    weight = (channels, shape[1], 3, 3)
+    scalars = ["[1, 1]", "[1, 1]", "[1, 1]", "1"]
+    inputs = tensors(shape, weight, (channels,), scalars=scalars)
+    return Call(("aten::conv2d", "aten::cudnn_convolution"), [(CONV, us)], inputs, outer=inputs)
+
+
+def decoder(*more: Call, taken: int = 1) -> list[Call]:
+    """Two convolutions of the frames of four clips, of which some of seven are taken, behind a residual block."""
+    flat = tensors(FRAME)
+    residual = op("add", MUL, 70, tensors(FRAME, FRAME, scalars=["1"]))
+    frames = view("unflatten", FRAME, "0", "[4, 7]", dtype=BF16)
+    take = view("narrow", (4, 7, 64, 32, 32), "1", "3", str(taken), dtype=BF16)
+    start = op("sdpa", MUL, 50, tensors((4, 8, 100, 64)))
+    return [start, conv(), op("relu", MUL, 70, flat), conv(), residual, *more, frames, take]
+
+
+def test_samples_that_nobody_takes_go_through_no_convolution() -> None:
+    """6 of 7 parts of two convolutions and two pointwise ops."""
+    found = finding(trace(decoder()), "unused-outputs")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(6 / 7 * (140 + 70 + 140 + 70), rel=0.02)
+    assert "1 of 7 samples of 2 convolutions" in found.title
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        decoder(taken=4),
+        decoder(op("mean", REDUCE, 20, tensors(FRAME, scalars=["[2, 3]"]))),
+        [*decoder(), op("mean", REDUCE, 20, tensors(FRAME, scalars=["[2, 3]"]))],
+        [conv(), op("relu", MUL, 70, tensors((4, 64, 32, 32))), view("narrow", FRAME, "0", "0", "4", dtype=BF16)],
+        [*decoder(), op("mul", MUL, 10, tensors((64, 64)), backward="MulBackward0")],
+    ],
+    ids=["most taken", "used before", "used later", "something else in between", "training"],
+)
+def test_samples_that_are_needed(calls: list[Call]) -> None:
+    assert outcome(trace(calls), "unused-outputs") == "clear"

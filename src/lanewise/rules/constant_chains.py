@@ -201,39 +201,84 @@ def chain_from(ctx: Context, first: int, last: int, rows: Array, lookups: bool) 
         rows: a GPU op of each call, by which its innermost op is known; -1 for none.
         lookups: whether an embedding of what the chain has made belongs to it: without training its weights never change.
     """
-    made = _Made()
-    calls: list[int] = []
-    end = first
-    computes = shifted = looked_up = False
+    growing = _Growing(ctx, first, lookups)
     for call in range(first, min(last, first + _MOST_CALLS) + 1):
-        event, row = int(ctx.called.event[call]), int(rows[call])
-        name = ctx.trace.name_of(event).removeprefix("aten::")
-        recorded = _recorded(ctx, event)
-        if row >= 0 and ctx.kinds[row] in _COPIES_OUT:
+        if not growing.take(call, int(rows[call])):
             break
+    return growing.chain()
+
+
+class _Growing:
+    """A chain in the making."""
+
+    def __init__(self, ctx: Context, first: int, lookups: bool) -> None:
+        self._ctx, self._first, self._lookups = ctx, first, lookups
+        self._made = _Made()
+        self._calls: list[int] = []
+        self._end = first
+        self._lifted = self._computes = self._shifted = self._looked_up = False
+
+    def chain(self) -> Chain:
+        """What it has become."""
+        calls = tuple(c for c in self._calls if c <= self._end)
+        return Chain(self._first, self._end, calls, self._computes, self._shifted, self._looked_up)
+
+    def take(self, call: int, row: int) -> bool:
+        """Take the next call in, or pass it over; False where the chain ends before it.
+
+        Args:
+            call: its number.
+            row: a GPU op of it, -1 for none.
+        """
+        event = int(self._ctx.called.event[call])
+        name = self._ctx.trace.name_of(event).removeprefix("aten::")
+        if row >= 0 and self._ctx.kinds[row] in _COPIES_OUT:
+            return False
         if _starts(name):
             if row < 0:
-                continue  # on the CPU
-            made.add(_filled(ctx, event, row), _UNIFORM if name in _FILLING else _COUNTED)
-            computes |= name in _TABULATING
-        elif recorded is None or not made.has(name, recorded):
-            table = looked_up_by(name, recorded) if lookups and computes and recorded is not None else None
-            if table is None or not made.holds([table[1]]):
-                if row >= 0:
-                    break
-                made.others(_viewed(ctx, event, recorded) if recorded is not None else None)
-                continue
-            made.add(Tensor((table[1].numel * table[0].shape[-1],), table[0].dtype))
-            looked_up = True
-        elif row < 0:
-            made.add(_viewed(ctx, event, recorded), made.nature(recorded.tensors()))
+                return True  # on the CPU
+            self._made.add(_filled(self._ctx, event, row), _UNIFORM if name in _FILLING else _COUNTED)
+            self._computes |= name in _TABULATING
         else:
-            shifted |= _shifts(name, recorded, made)
-            made.add(_computed(ctx, row, name, recorded))
-            computes = True
-        calls.append(call)
-        end = call if row >= 0 else end
-    return Chain(first, end, tuple(c for c in calls if c <= end), computes, shifted, looked_up)
+            recorded = self._operands(name, _recorded(self._ctx, event))
+            if recorded is None or not self._made.has(name, recorded):
+                if recorded is None or not self._looks_up(name, recorded):
+                    self._made.others(None if recorded is None else _viewed(self._ctx, event, recorded))
+                    return row < 0
+            elif row < 0:
+                self._made.add(_viewed(self._ctx, event, recorded), self._made.nature(recorded.tensors()))
+            else:
+                self._compute(row, name, recorded)
+        self._calls.append(call)
+        self._end = call if row >= 0 else self._end
+        return True
+
+    def _operands(self, name: str, recorded: Inputs | None) -> Inputs | None:
+        """A call's inputs; of ``mask[a:b] = 1``, which makes a tensor of the number first, without that."""
+        if recorded is None:
+            return None
+        if name == "lift_fresh":
+            self._lifted = recorded.dims[0] == []
+        elif name == "fill_" and self._lifted:
+            self._lifted = False
+            return Inputs(recorded.dims[:1], recorded.types[:1], recorded.strides, recorded.concrete)
+        return recorded
+
+    def _looks_up(self, name: str, recorded: Inputs) -> bool:
+        """Whether a call looks up a table of weights by the chain, which then goes on."""
+        table = looked_up_by(name, recorded) if self._lookups and self._computes else None
+        if table is None or not self._made.holds([table[1]]):
+            return False
+        self._made.add(Tensor((table[1].numel * table[0].shape[-1],), table[0].dtype))
+        self._looked_up = True
+        return True
+
+    def _compute(self, row: int, name: str, recorded: Inputs) -> None:
+        self._shifted |= _shifts(name, recorded, self._made)
+        self._made.add(_computed(self._ctx, row, name, recorded))
+        self._computes = True
+        if name.endswith("_"):
+            self._made.mix()
 
 
 def looked_up_by(name: str, recorded: Inputs) -> tuple[Tensor, Tensor] | None:
@@ -258,6 +303,11 @@ class _Made:
             self._count[key] = self._count.get(key, 0) + 1
             self._natures.setdefault(key, set()).add(nature)
             self._latest = key
+
+    def mix(self) -> None:
+        """Note that something was written into what is made: of none it is known any more that it is one number everywhere."""
+        for natures in self._natures.values():
+            natures.add("")
 
     def others(self, tensor: Tensor | None) -> None:
         """Note a view of another tensor: what looks like it is no more known to be of the chain."""

@@ -81,8 +81,8 @@ class Uses:
         self._names = [ctx.trace.name_of(int(event[i])).removeprefix("aten::") for i in first]
         self._inputs = [_recorded(ctx, int(event[i])) for i in first]
         self._elements = [_elements(recorded) for recorded in self._inputs]
-        step = ctx.step_of(event)
-        broken = np.flatnonzero((np.diff(ctx.trace.lane[event]) != 0) | (np.diff(step) != 0))
+        self._step = ctx.step_of(event)
+        broken = np.flatnonzero((np.diff(ctx.trace.lane[event]) != 0) | (np.diff(self._step) != 0))
         self._stretch_end = np.r_[broken, len(event) - 1] + 1
         self._using: dict[int, Array] = {}
 
@@ -103,14 +103,41 @@ class Uses:
                 out.setdefault(prod(pick.shape), []).append(pick)
         return out
 
+    def picking(self) -> list[int]:
+        """Calls that take a part of something, in the steps where there are any."""
+        some = [
+            r is not None and (p := pick_of(n, r)) is not None and not p.whole
+            for n, r in zip(self._names, self._inputs, strict=True)
+        ]
+        counted = np.isin(self._step, self._ctx.step_numbers) if len(self._ctx.steps) else np.True_
+        found: list[int] = np.flatnonzero(np.array(some, dtype=np.bool_)[self.code] & counted).tolist()
+        return found
+
+    def pick(self, call: int) -> Pick | None:
+        """What a call takes a part of; None for calls that do not."""
+        recorded = self.inputs(call)
+        return None if recorded is None else pick_of(self.name(call), recorded)
+
+    def begin(self, call: int) -> int:
+        """First call of the same thread and step."""
+        place = int(np.searchsorted(self._stretch_end, call, side="right"))
+        return int(self._stretch_end[place - 1]) if place else 0
+
+    def between(self, call: int, elements: int) -> list[int]:
+        """Calls after one, of the same thread and step, that use a tensor of some elements."""
+        return self._users(call, int(self._stretch_end[np.searchsorted(self._stretch_end, call, side="right")]), elements)
+
     def after(self, call: int, elements: int) -> list[int]:
         """Calls of the same thread and step that use a tensor of some elements, until what made it is called again."""
-        if elements not in self._using:
-            fits = np.array([elements in found for found in self._elements], dtype=np.bool_)
-            self._using[elements] = np.flatnonzero(fits[self.code])
         end = int(self._stretch_end[np.searchsorted(self._stretch_end, call, side="right")])
         again = np.flatnonzero(self.code[call + 1 : end] == self.code[call])
         end = call + 1 + int(again[0]) if len(again) else end
+        return self._users(call, end, elements)
+
+    def _users(self, call: int, end: int, elements: int) -> list[int]:
+        if elements not in self._using:
+            fits = np.array([elements in found for found in self._elements], dtype=np.bool_)
+            self._using[elements] = np.flatnonzero(fits[self.code])
         using = self._using[elements]
         found: list[int] = using[np.searchsorted(using, call + 1) : np.searchsorted(using, end)].tolist()
         return found

@@ -1,4 +1,4 @@
-"""unused-outputs: a matrix product computes rows of which only a part is taken."""
+"""unused-outputs: products and convolutions compute rows or samples of which only a part is taken."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
 from .limits import LAUNCH_NS, product_ns
 from .parts import Pick, Uses, largest_operands, pick_of
+from .row_chains import RowChain, row_chains
 from .sequence import Product
 
 __all__ = ["RULE"]
@@ -111,9 +112,58 @@ class _Wasted:
 
 
 def _check(ctx: Context) -> Outcome:
-    found = _wasted(ctx)
-    if not found:
+    seq = ctx.sequence
+    if not len(seq) or seq.backward.any():
         return Clear()
+    products = _wasted(ctx)
+    chains = row_chains(ctx, ctx.answer(Uses), _MOST_USED, _compiled(ctx))
+    found = ([_of_products(ctx, products)] if products else []) + ([_of_samples(ctx, chains)] if chains else [])
+    return found or Clear()
+
+
+def _compiled(ctx: Context) -> Array:
+    """bool (calls,): calls in compiled code."""
+    seq = ctx.sequence
+    out = np.zeros(len(ctx.called), dtype=np.bool_)
+    out[seq.call[seq.compiled & (seq.call >= 0)]] = True
+    return out
+
+
+def _of_samples(ctx: Context, chains: list[RowChain]) -> Draft:
+    """The finding of stretches of whose samples only a part is taken."""
+    after: dict[int, int] = {}
+    now = 0.0
+    for chain in chains:
+        rows = np.flatnonzero(np.isin(ctx.called.of_row, chain.calls))
+        ns = ctx.gpu_ns[rows]
+        now += float(ns.sum())
+        then = np.minimum(np.maximum(ns * chain.used, LAUNCH_NS), ns).astype(int)
+        after.update(zip(rows.tolist(), then.tolist(), strict=True))
+    longest = max(chains, key=lambda c: len(c.calls))
+    events = ctx.called.event[list(longest.calls)]
+    names = [ctx.trace.name_of(int(e)).removeprefix("aten::") for e in events]
+    return Draft(
+        {
+            "rows": count(longest.pick.size),
+            "taken": count(round(longest.used * longest.pick.size)),
+            "convs": count(sum(name.startswith("conv") for name in names)),
+            "calls": count(len(names)),
+            "gpu": duration(ctx.per_step(now)),
+            "shape": " x ".join(map(str, longest.pick.shape)),
+            "dim": str(longest.pick.dim),
+            "times": count(ctx.per_step(len(chains))),
+        },
+        Change(gpu=after),
+        ctx.per_step(now),
+        first_events(events),
+        variant="samples",
+        confidence="medium",
+        where=ctx.where(int(events[0])),
+    )
+
+
+def _of_products(ctx: Context, found: list[_Wasted]) -> Draft:
+    """The finding of products of whose rows only a part is taken."""
     seq = ctx.sequence
     after: dict[int, int] = {}
     now = 0.0
@@ -131,33 +181,29 @@ def _check(ctx: Context) -> Outcome:
     p, pick = largest.product, largest.pick
     names = list(dict.fromkeys(ctx.trace.name_of(int(ctx.called.event[c])).removeprefix("aten::") for c in largest.between))
     taken = round(largest.used * pick.size)
-    return [
-        Draft(
-            {
-                "rows": count(pick.size),
-                "taken": count(taken),
-                "gpu": duration(ctx.per_step(now)),
-                "shape": " x ".join(map(str, pick.shape)),
-                "dim": str(pick.dim),
-                "times": count(ctx.per_step(len(found))),
-                "product": f"({p.batch * p.m} x {p.k}) ({p.k} x {p.n})",
-                "ops": ", ".join(names),
-            },
-            Change(gpu=after),
-            ctx.per_step(now),
-            first_events(ctx.gpu_event[seq.rows[largest.places[np.argsort(-seq.ns[largest.places], kind="stable")]]]),
-            variant="between" if names else "",
-            confidence="medium",
-            where=ctx.where(int(ctx.called.event[largest.call])),
-        )
-    ]
+    return Draft(
+        {
+            "rows": count(pick.size),
+            "taken": count(taken),
+            "gpu": duration(ctx.per_step(now)),
+            "shape": " x ".join(map(str, pick.shape)),
+            "dim": str(pick.dim),
+            "times": count(ctx.per_step(len(found))),
+            "product": f"({p.batch * p.m} x {p.k}) ({p.k} x {p.n})",
+            "ops": ", ".join(names),
+        },
+        Change(gpu=after),
+        ctx.per_step(now),
+        first_events(ctx.gpu_event[seq.rows[largest.places[np.argsort(-seq.ns[largest.places], kind="stable")]]]),
+        variant="between" if names else "",
+        confidence="medium",
+        where=ctx.where(int(ctx.called.event[largest.call])),
+    )
 
 
 def _wasted(ctx: Context) -> list[_Wasted]:
     """Products of the steps, without a backward pass, of whose rows only a part is taken."""
     seq = ctx.sequence
-    if not len(seq) or seq.backward.any():
-        return []
     uses = ctx.answer(Uses)
     picked = uses.picked_sizes()
     wanted = np.array([_may_be_picked(op.product, picked) for op in seq.ops], dtype=np.bool_)
@@ -243,10 +289,15 @@ RULE = Rule(
         "{times:time} a step.",
         "text_between": "The product {product} gives {shape}, of which what follows takes {taken} of {rows} along dimension {dim}; nothing else in the step uses the rest, "
         "but the ops in between ({ops}) run over all of it. {times:time} a step.",
+        "title_samples": "{taken} of {rows} samples of {convs:convolution} are used: {gpu}",
+        "text_samples": "{calls:op} in a row compute {shape}, each sample by itself; what follows takes {taken} of {rows} along dimension {dim}, "
+        "and nothing else in the step uses the rest. {times:time} a step.",
+        "fix_samples": "Take the samples before the first of these ops: decode(h[:, i]) in place of decode(h)[:, i].",
         "fix": "Take the rows before the product: head(h[:, -1]) in place of head(h)[:, -1]. Hugging Face: model(..., logits_to_keep=1), "
         "num_logits_to_keep in older versions.",
         "doc_finds": "Matrix products (linear layers) without a backward pass of whose rows `select`, `slice`, `narrow` or `index_select` take half or less, while no "
-        "other op in the step has an operand of the full size. Ops in between that do the same to each row (casts, temperatures, softmax) belong to it.",
+        "other op in the step has an operand of the full size. Ops in between that do the same to each row (casts, temperatures, softmax) belong to it. So do stretches of convolutions, with "
+        "pointwise ops and norms of each sample between them, of whose samples half or less is taken.",
         "doc_why": "The last layer of a language model is the largest product of it, and its result the largest tensor. After a prompt of a thousand tokens one "
         "row is sampled from, and the other 999 were computed, cast and thrown away.",
         "doc_fix": "h = body(ids)\n"
@@ -254,7 +305,7 @@ RULE = Rule(
         "out = model(input_ids, logits_to_keep=1)     # Hugging Face",
         "doc_fine": "Scoring, where each position's loss counts, or where the caller keeps all logits for later: then no op of the step shows it.",
         "doc_measured": "The product's time less that of the same product with the rows that are taken: its arithmetic at 80 % of the card's peak, or its weights and "
-        "results at 88 % of the bandwidth, whichever takes longer. Of the ops in between the part of the rows that nobody takes. Half of the rows at most may be taken: "
+        "results at 88 % of the bandwidth, whichever takes longer. Of the ops in between, and of stretches of convolutions, the part that nobody takes. Half of the rows at most may be taken: "
         "beyond, most of the product is needed.",
     },
 )
