@@ -14,7 +14,7 @@ TRIL = "void at::native::triu_tril_kernel<float, int, false, 1, false>"
 GATHER = "void at::native::vectorized_gather_kernel<16, long>"
 LONG = "long int"
 T = 512
-WORK = product(1024, 1024, 1024, 100)
+WORK = product(1024, 1024, 1024, 100, outer=tensors((1024, 1024), (1024, 1024)))
 
 
 def numbers(*values: str) -> dict[str, Any]:
@@ -131,3 +131,28 @@ def test_without_shapes_it_is_not_checked() -> None:
     for call in calls:
         call.inputs, call.outer = {}, None
     assert outcome(trace(calls), "rebuilt-constants") == "not-checked"
+
+
+def padded(*more: Call) -> list[Call]:
+    """A layer whose mask also takes what is padding, which the step brings."""
+    mixed = tensors((1, T, T), (8, 1, T), dtype=[FP32, "bool"])
+    batch = tensors((8, T, T), dtype=FP32, scalars=["0"])
+    scores = tensors((8, T, T), (8, T, T), dtype=[BF16, "bool"], scalars=["-inf"])
+    made = [filled("ones", (T, T)), op("tril", TRIL, 20, tensors((T, T), dtype=FP32, scalars=["0"])), op("mul", MUL, 80, mixed)]
+    return [WORK, *made, op("eq", MUL, 80, batch), op("masked_fill", MUL, 50, scores), *more]
+
+
+def test_a_mask_with_the_steps_padding_is_needed_once_a_step() -> None:
+    """Five of six layers build what the first has built."""
+    found = finding(trace(padded() * 6), "rebuilt-constants")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(5 * (20 + 20 + 80 + 80), rel=0.02)
+    assert "built again 5 times a step" in found.title
+
+
+def test_what_makes_indices_in_between_may_make_the_padding() -> None:
+    """Then only what starts from numbers alone is known to be the same: ones and tril, in all six layers."""
+    chosen = op("topk", MUL, 20, tensors((8, T), dtype=FP32, scalars=["10"]))
+    found = finding(trace(padded(chosen) * 6), "rebuilt-constants")
+    assert found is not None
+    assert found.saving_us_per_step == pytest.approx(6 * 40, rel=0.02)

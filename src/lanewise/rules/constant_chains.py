@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.work.inputs import Inputs, Tensor, UnknownInput
+from lanewise.work.inputs import Inputs, Tensor
 
 from .context import Context
+from .made_tensors import COUNTED, UNIFORM, WHOLE, Made
 from .pointwise_chains import result_of
 from .sequence import Op
 
-__all__ = ["Chain", "chain_from", "factories"]
+__all__ = ["Chain", "chain_from", "factories", "recorded_inputs"]
 
 Array = npt.NDArray[Any]
-Key = tuple[int, str | None]
 
 # What fills a tensor with one number.
 _FILLING = frozenset(
@@ -34,71 +34,9 @@ _COUNTING = frozenset(["arange", "range", "linspace", "logspace", "eye", "tril_i
 _TABULATING = frozenset(
     [f"{name}_window" for name in ("hann", "hamming", "blackman", "bartlett", "kaiser")] + ["fft_fftfreq", "fft_rfftfreq"]
 )
-# What a program does with a tensor that is one number everywhere. A nonlinearity of it is no program's wish: there an input
-# merely looks like it.
-_SHAPING = frozenset(
-    [
-        "tril",
-        "triu",
-        "tril_",
-        "triu_",
-        "cumsum",
-        "cumprod",
-        "diag",
-        "diagonal",
-        "diag_embed",
-        "block_diag",
-        "to",
-        "type_as",
-        "clone",
-        "contiguous",
-        "float",
-        "half",
-        "bfloat16",
-        "long",
-        "bool",
-        "mul",
-        "add",
-        "sub",
-        "rsub",
-        "neg",
-        "div",
-        "mul_",
-        "add_",
-        "sub_",
-        "neg_",
-        "div_",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "logical_not",
-        "bitwise_not",
-        "cat",
-        "stack",
-        "concat",
-        "repeat",
-        "masked_fill",
-        "masked_fill_",
-        "where",
-        "copy_",
-        "fill_",
-        "zero_",
-        "constant_pad_nd",
-        "pad",
-        "outer",
-        "nonzero",
-        "fill_diagonal_",
-    ]
-)
-# Comparisons take numbers as such: a tensor of one element beside is one.
-_COMPARING = frozenset(["eq", "ne", "lt", "le", "gt", "ge"])
 # Here, next to indices that nothing was done with yet, a whole number that the trace does not record is as likely a position as a
 # constant: arange(n) + past.
 _SHIFTING = frozenset(["add", "sub", "add_", "sub_"])
-_RANDOM = ("rand", "normal", "bernoulli", "dropout", "multinomial", "uniform", "exponential", "random", "poisson", "geometric")
 # Of whole numbers these make fractions.
 _TO_FLOAT = frozenset(
     [
@@ -121,40 +59,6 @@ _TO_FLOAT = frozenset(
         "mean",
     ]
 )
-_WHOLE = ("int64", "int32", "int16", "int8", "uint8", "bool")
-_NUMBERS = ("fp64", "int64")
-# What is known of values: one number everywhere, or indices as they were made.
-_UNIFORM, _COUNTED = "uniform", "counted"
-_VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "unsqueeze",
-        "squeeze",
-        "expand",
-        "expand_as",
-        "permute",
-        "transpose",
-        "t",
-        "slice",
-        "select",
-        "narrow",
-        "flatten",
-        "unflatten",
-        "as_strided",
-        "movedim",
-        "view_as",
-        "detach",
-        "alias",
-        "lift_fresh",
-        "chunk",
-        "split",
-        "unbind",
-        "meshgrid",
-        "repeat_interleave",
-        "broadcast_to",
-    ]
-)
 # A table of a model takes some ten to forty calls; this bounds the search where every op of a program would fit.
 _MOST_CALLS = 400
 _COPIES_OUT = ("memcpy-dtoh", "memcpy-htod")
@@ -170,6 +74,7 @@ class Chain:
         computes: whether it does more than fill tensors.
         shifted: whether a number that the trace does not record moves it: it may be another in the next step.
         looked_up: whether a table of weights is looked up with it.
+        given: whether masks or indices from outside go into it: it is the same as long as these are.
     """
 
     begin: int
@@ -178,6 +83,7 @@ class Chain:
     computes: bool
     shifted: bool
     looked_up: bool
+    given: bool = False
 
 
 def factories(ctx: Context) -> Array:
@@ -191,7 +97,7 @@ def _starts(name: str) -> bool:
     return name in _FILLING or name in _COUNTING or name in _TABULATING
 
 
-def chain_from(ctx: Context, first: int, last: int, rows: Array, lookups: bool) -> Chain:
+def chain_from(ctx: Context, first: int, last: int, rows: Array, lookups: bool, givens: bool = False) -> Chain:
     """The chain that begins with a call.
 
     Args:
@@ -200,8 +106,9 @@ def chain_from(ctx: Context, first: int, last: int, rows: Array, lookups: bool) 
         last: number of the last call that may belong to it.
         rows: a GPU op of each call, by which its innermost op is known; -1 for none.
         lookups: whether an embedding of what the chain has made belongs to it: without training its weights never change.
+        givens: whether masks and indices from outside may go into it: whole numbers and truth values, which no layer has of its own.
     """
-    growing = _Growing(ctx, first, lookups)
+    growing = _Growing(ctx, first, lookups, givens)
     for call in range(first, min(last, first + _MOST_CALLS) + 1):
         if not growing.take(call, int(rows[call])):
             break
@@ -211,9 +118,9 @@ def chain_from(ctx: Context, first: int, last: int, rows: Array, lookups: bool) 
 class _Growing:
     """A chain in the making."""
 
-    def __init__(self, ctx: Context, first: int, lookups: bool) -> None:
+    def __init__(self, ctx: Context, first: int, lookups: bool, givens: bool) -> None:
         self._ctx, self._first, self._lookups = ctx, first, lookups
-        self._made = _Made()
+        self._made = Made(givens)
         self._calls: list[int] = []
         self._end = first
         self._lifted = self._computes = self._shifted = self._looked_up = False
@@ -221,7 +128,7 @@ class _Growing:
     def chain(self) -> Chain:
         """What it has become."""
         calls = tuple(c for c in self._calls if c <= self._end)
-        return Chain(self._first, self._end, calls, self._computes, self._shifted, self._looked_up)
+        return Chain(self._first, self._end, calls, self._computes, self._shifted, self._looked_up, self._made.given)
 
     def take(self, call: int, row: int) -> bool:
         """Take the next call in, or pass it over; False where the chain ends before it.
@@ -237,10 +144,10 @@ class _Growing:
         if _starts(name):
             if row < 0:
                 return True  # on the CPU
-            self._made.add(_filled(self._ctx, event, row), _UNIFORM if name in _FILLING else _COUNTED)
+            self._made.add(_filled(self._ctx, event, row), UNIFORM if name in _FILLING else COUNTED)
             self._computes |= name in _TABULATING
         else:
-            recorded = self._operands(name, _recorded(self._ctx, event))
+            recorded = self._operands(name, recorded_inputs(self._ctx, event))
             if recorded is None or not self._made.has(name, recorded):
                 if recorded is None or not self._looks_up(name, recorded):
                     self._made.others(None if recorded is None else _viewed(self._ctx, event, recorded))
@@ -287,92 +194,14 @@ def looked_up_by(name: str, recorded: Inputs) -> tuple[Tensor, Tensor] | None:
     return (weight, index) if name == "embedding" and weight is not None and index is not None and weight.shape else None
 
 
-class _Made:
-    """What a chain has made so far, by elements and type; single elements, which every program has, are not told apart."""
-
-    def __init__(self) -> None:
-        self._count: dict[Key, int] = {}
-        self._natures: dict[Key, set[str]] = {}
-        self._others: set[Key] = set()
-        self._latest: Key | None = None
-
-    def add(self, tensor: Tensor | None, nature: str = "") -> None:
-        """Add a result, and what is known of its values."""
-        if tensor is not None:
-            key = (tensor.numel, tensor.dtype)
-            self._count[key] = self._count.get(key, 0) + 1
-            self._natures.setdefault(key, set()).add(nature)
-            self._latest = key
-
-    def mix(self) -> None:
-        """Note that something was written into what is made: of none it is known any more that it is one number everywhere."""
-        for natures in self._natures.values():
-            natures.add("")
-
-    def others(self, tensor: Tensor | None) -> None:
-        """Note a view of another tensor: what looks like it is no more known to be of the chain."""
-        if tensor is not None:
-            self._others.add((tensor.numel, tensor.dtype))
-
-    def _key(self, tensor: Tensor) -> Key | None:
-        for elements in (tensor.numel, tensor.stored):
-            for dtype in (tensor.dtype, None):
-                if elements > 1 and (elements, dtype) in self._count:
-                    return elements, dtype
-        return None
-
-    def nature(self, tensors: list[Tensor]) -> str:
-        """What the values of some tensors can only be; "" where they may be any."""
-        found = set().union(*(self._natures[key] for t in tensors if (key := self._key(t)) is not None))
-        return found.pop() if len(found) == 1 else ""
-
-    def counted(self, tensors: list[Tensor]) -> bool:
-        """Whether one of some tensors may be indices as they were made."""
-        return any(_COUNTED in self._natures[key] for t in tensors if (key := self._key(t)) is not None)
-
-    def holds(self, tensors: list[Tensor]) -> bool:
-        """Whether all of some tensors may be of the chain, each of them another."""
-        keys = [self._key(t) for t in tensors]
-        return all(key is not None and key not in self._others and keys.count(key) <= self._count[key] for key in keys)
-
-    def has(self, name: str, recorded: Inputs) -> bool:
-        """Whether an op uses the chain's tensors, and nothing else but numbers."""
-        if name.startswith("_") or any(word in name for word in _RANDOM):
-            return False
-        operands = [t for t in recorded.tensors() if t.numel]
-        tensors = [t for t in operands if t.shape or t.dtype not in _NUMBERS]
-        if len(tensors) < len(operands) and name.rstrip("_") in _COMPARING:
-            return False
-        members = self._members(recorded)
-        if members is None or not (tensors or members) or not self.holds([*tensors, *members]):
-            return False
-        return self.nature([*tensors, *members]) != _UNIFORM or self._shapes(name, [*tensors, *members])
-
-    def _members(self, recorded: Inputs) -> list[Tensor] | None:
-        """The tensors of an op's lists, of whose types the trace says nothing; None where they are not recorded."""
-        found: list[Tensor] = []
-        for index in range(len(recorded)):
-            if recorded.is_list(index):
-                try:
-                    sizes = [Tensor(shape, None, strides).numel for shape, strides in recorded.members(index)]
-                except UnknownInput:
-                    return None
-                types = dict(iter(self._count))
-                found += [Tensor((n,), types.get(n)) for n in sizes]
-        return found
-
-    def _shapes(self, name: str, tensors: list[Tensor]) -> bool:
-        """Whether an op may be what a program does with tensors that are one number everywhere: it follows the last of them."""
-        return (name in _SHAPING or name in _VIEWS) and self._latest in [self._key(t) for t in tensors]
-
-
-def _shifts(name: str, recorded: Inputs, made: _Made) -> bool:
+def _shifts(name: str, recorded: Inputs, made: Made) -> bool:
     """Whether an op adds a whole number that the trace does not record to indices."""
     numbers = any(not t.shape and t.dtype == "int64" for t in recorded.tensors())
     return name in _SHIFTING and numbers and made.counted(recorded.tensors())
 
 
-def _recorded(ctx: Context, event: int) -> Inputs | None:
+def recorded_inputs(ctx: Context, event: int) -> Inputs | None:
+    """Recorded inputs of an event with their numbers; None where they were not recorded."""
     found = ctx.inputs(event)
     if found is None or found.dims is None or found.types is None or found.concrete is None:
         return None
@@ -385,7 +214,7 @@ def _filled(ctx: Context, event: int, row: int) -> Tensor | None:
     dtype = None
     inside = ctx.inside(np.array([event])).tolist()
     for inner in inside:
-        recorded = _recorded(ctx, int(inner))
+        recorded = recorded_inputs(ctx, int(inner))
         if recorded is None:
             continue
         name = ctx.trace.name_of(int(inner)).removeprefix("aten::")
@@ -398,7 +227,7 @@ def _filled(ctx: Context, event: int, row: int) -> Tensor | None:
             sizes.append(tensors[-1].numel)
     name = ctx.trace.name_of(event).removeprefix("aten::")
     if name in ("tril_indices", "triu_indices"):
-        sizes, dtype = [_triangle(_recorded(ctx, event), name)], "int64"
+        sizes, dtype = [_triangle(recorded_inputs(ctx, event), name)], "int64"
     elements = max(sizes, default=0)
     if not elements:
         return Tensor((), dtype or "fp32") if sizes == [] and name == "scalar_tensor" else None
@@ -420,7 +249,7 @@ def _viewed(ctx: Context, event: int, recorded: Inputs) -> Tensor | None:
         return None
     for inner in ctx.inside(np.array([event])):
         if ctx.trace.name_of(int(inner)) == "aten::as_strided":
-            found = _recorded(ctx, int(inner))
+            found = recorded_inputs(ctx, int(inner))
             sizes = found.integers(1) if found is not None else None
             if sizes is not None:
                 return Tensor(tuple(sizes), source.dtype)
@@ -430,12 +259,12 @@ def _viewed(ctx: Context, event: int, recorded: Inputs) -> Tensor | None:
 def _computed(ctx: Context, row: int, name: str, recorded: Inputs) -> Tensor | None:
     """What an op on the GPU makes, by its innermost op."""
     event = int(ctx.owner[row])
-    inner = _recorded(ctx, event) if event >= 0 else None
+    inner = recorded_inputs(ctx, event) if event >= 0 else None
     op = Op(ctx.trace.name_of(event).removeprefix("aten::") if event >= 0 else name, inner or recorded)
     if op.product is not None:
         return Tensor((op.product.elements,), op.product.a.dtype)
     result = result_of(op)
-    if result is None or result.dtype not in _WHOLE:
+    if result is None or result.dtype not in WHOLE:
         return result
     fraction = any(not t.shape and t.dtype == "fp64" for t in recorded.tensors())
     return Tensor(result.shape, "fp32") if op.name.rstrip("_") in _TO_FLOAT or fraction else result

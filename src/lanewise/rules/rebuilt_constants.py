@@ -11,8 +11,9 @@ import numpy.typing as npt
 from lanewise.analyses.replay import Change
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
-from .constant_chains import Chain, chain_from, factories
+from .constant_chains import Chain, chain_from, factories, recorded_inputs
 from .context import Context
+from .made_tensors import WHOLE
 
 __all__ = ["RULE"]
 
@@ -25,6 +26,56 @@ _LEAST_REPEATS = 4
 # What follows no chain is not followed again where as many calls are the same.
 _WINDOW = 8
 _MOST_NAMED = 6
+# What makes no mask and no index, of whatever it is given but those.
+_OF_FRACTIONS = frozenset(
+    [
+        "linear",
+        "matmul",
+        "mm",
+        "bmm",
+        "addmm",
+        "baddbmm",
+        "einsum",
+        "layer_norm",
+        "rms_norm",
+        "_fused_rms_norm",
+        "group_norm",
+        "batch_norm",
+        "conv1d",
+        "conv2d",
+        "conv3d",
+        "scaled_dot_product_attention",
+        "softmax",
+        "gelu",
+        "relu",
+        "relu_",
+        "silu",
+        "silu_",
+        "sigmoid",
+        "tanh",
+        "dropout",
+        "reshape",
+        "contiguous",
+        "masked_fill",
+        "masked_fill_",
+        "embedding",
+        "sqrt",
+        "rsqrt",
+        "pow",
+        "mean",
+        "add",
+        "add_",
+        "mul",
+        "mul_",
+        "sub",
+        "div",
+        "div_",
+        "to",
+        "cat",
+        "index_select",
+        "copy_",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +119,7 @@ def _check(ctx: Context) -> Outcome:
             Change(gpu=dict.fromkeys(rows.tolist(), 0), cpu=gone),
             ctx.per_step(gpu),
             first_events(ctx.called.event[launching]),
-            variant="weights" if any(r.chain.looked_up for r in found) else "",
+            variant="weights" if longest.chain.looked_up else "given" if longest.chain.given else "",
             confidence="medium",
             where=ctx.where(int(ctx.called.event[longest.chain.begin])),
         )
@@ -98,7 +149,9 @@ def _rebuilt(ctx: Context) -> list[_Rebuilt]:
         window = code[first : min(first + _WINDOW, int(last[first]) + 1)].tobytes()
         if window in none:
             continue
-        chain = chain_from(ctx, first, int(last[first]), rows, lookups=not trained)
+        chain = chain_from(ctx, first, int(last[first]), rows, lookups=not trained, givens=True)
+        if chain.given and not _same_all_step(ctx, chain, _occurrences(code, starts[~taken[starts]], last, chain), step):
+            chain = chain_from(ctx, first, int(last[first]), rows, lookups=not trained)
         if not chain.computes or int(ctx.called.kernels[list(chain.calls)].sum()) < _LEAST_GPU_OPS:
             none.add(window)
             continue
@@ -139,6 +192,26 @@ def _occurrences(code: Array, starts: Array, last: Array, chain: Chain) -> Array
     return places
 
 
+def _same_all_step(ctx: Context, chain: Chain, begins: Array, step: Array) -> bool:
+    """Whether a chain recurs in a step, and nothing in between makes masks or indices: those that go into it are the same."""
+    if not len(ctx.steps):
+        return False
+    length = chain.end - chain.begin + 1
+    pairs = np.flatnonzero(step[begins[1:]] == step[begins[:-1]])
+    between = [np.arange(begins[i] + length, begins[i + 1]) for i in pairs]
+    calls = np.concatenate(between) if between else np.empty(0, dtype=np.int64)
+    calls = calls[ctx.called.kernels[calls] > 0]
+    events = ctx.called.event[calls]
+    _, once = np.unique(np.c_[ctx.trace.name[events], ctx.input_row[events]], axis=0, return_index=True)
+    return len(pairs) > 0 and not any(_may_make_indices(ctx, int(e)) for e in events[once])
+
+
+def _may_make_indices(ctx: Context, event: int) -> bool:
+    name, recorded = ctx.trace.name_of(event).removeprefix("aten::"), recorded_inputs(ctx, event)
+    fractions = recorded is not None and any(t.dtype not in WHOLE for t in recorded.tensors() if t.shape)
+    return name not in _OF_FRACTIONS or not fractions
+
+
 def _could_go(ctx: Context, chain: Chain, begins: Array, step: Array) -> _Rebuilt | None:
     """What of a chain's occurrences could go: all where every step has it as often; all but one of each step where a number that
     the trace does not record may be the step's, and all but the first where there are no steps to compare."""
@@ -147,7 +220,7 @@ def _could_go(ctx: Context, chain: Chain, begins: Array, step: Array) -> _Rebuil
     times = np.bincount(step[begins], minlength=len(ctx.steps))[ctx.step_numbers]
     if not times.all() or (times != times[0]).any():
         return None
-    if chain.shifted or len(times) < 2:
+    if chain.shifted or chain.given or len(times) < 2:
         later = np.r_[False, step[begins[1:]] == step[begins[:-1]]]
         return _Rebuilt(chain, begins[later], float(times[0])) if later.any() else None
     return _Rebuilt(chain, begins, float(times[0]))
@@ -165,13 +238,18 @@ RULE = Rule(
         "Numbers that the trace does not record are taken to be the same.",
         "text_weights": "{gpu} of GPU time and {cpu} of CPU time as recorded: {length} ops ({ops}) start from numbers and use nothing else but a table of weights, which does not change in inference. "
         "Numbers that the trace does not record are taken to be the same.",
+        "title_given": "The same tensor is built again {times:time} a step: {kernels} GPU ops",
+        "text_given": "{gpu} of GPU time and {cpu} of CPU time as recorded: {length} ops ({ops}) start from numbers and take nothing else but masks or indices, "
+        "which no op in between makes anew. All but the first of a step make what is there.",
+        "fix_given": "Build it once a step, before the layers, and pass it to all of them.",
         "fix": 'Build it once and keep it: self.register_buffer("mask", mask, persistent=False), cut to the length in use; or behind '
         "functools.lru_cache by length, type and device, outside the layers.",
         "fix_weights": "Build it once and pass it to all layers, or keep it until the length or the weights change: functools.lru_cache by length for "
         "the indices, the looked-up table beside it in eval mode.",
         "doc_finds": "Chains of ops that start with `arange`, `ones`, `zeros`, `full`, `eye`, `linspace`, a window and the like, and then use only "
         "what they have made, and numbers: causal masks, position indices, rotary tables, buckets of relative positions. In each step "
-        "as often, with equal arguments. Without training an embedding looked up by the chain belongs to it.",
+        "as often, with equal arguments. Without training an embedding looked up by the chain belongs to it. A chain that also takes "
+        "masks or indices (padding) counts where it recurs within a step, with nothing in between that makes any.",
         "doc_why": "Each op is a launch and a pass over memory for values that were known before the first step. In a model of many layers the same mask is "
         "built in each of them.",
         "doc_fix": "class Attention(nn.Module):\n"
@@ -185,7 +263,7 @@ RULE = Rule(
         "doc_fine": "Where sizes change with every batch, so that nothing would be found again; a mask that attention builds itself (`is_causal=True`) needs "
         "neither op nor buffer.",
         "doc_measured": "All GPU ops of the chains, and the CPU time of their calls. Two GPU ops are the least, one of them more than a fill: a tensor that "
-        "is only filled may be written into. A chain that adds a whole number that the trace does not record (a position) counts all but once a step; "
+        "is only filled may be written into. A chain that adds a whole number that the trace does not record (a position), or takes a mask, counts all but once a step; "
         "in a trace without steps, chains that occur four times or more count all but the first.",
     },
 )
