@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -127,9 +128,7 @@ def test_without_steps_repeating_shows_it(layers: int, said: str) -> None:
 
 
 def test_without_shapes_it_is_not_checked() -> None:
-    calls = layer()
-    for call in calls:
-        call.inputs, call.outer = {}, None
+    calls = [replace(call, inputs={}, outer=None) for call in layer()]
     assert outcome(trace(calls), "rebuilt-constants") == "not-checked"
 
 
