@@ -24,3 +24,9 @@ def test_values_get_their_units(lang: str) -> None:
 def test_a_cause_is_a_text_of_its_own() -> None:
     text = notice_text(Notice("gpu-missing", {"path": "x.json", "launches": 50, "cause": "cause-permission"}))
     assert text.startswith("x.json: no GPU events, though 50 kernels were launched. The driver reserves")
+
+
+def test_a_profiled_step_quicker_than_the_timed_ones_is_no_zero() -> None:
+    slots = {"median_ns": 1_000_000, "steps": 3, "profiled_ns": 20_000, "factor": 0.02}
+    assert "0.02 times" in notice_text(Notice("step-time-mean", slots))
+    assert "1.0 times" in notice_text(Notice("step-time-mean", {**slots, "factor": 0.96}))

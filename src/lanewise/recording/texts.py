@@ -38,7 +38,7 @@ def _value(name: str, value: Any, lang: str) -> str:
     if name.endswith("_ratio"):
         return units.percent(value, lang)
     if isinstance(value, float):
-        return f"{value:.1f}" if value < 10 else f"{value:,.0f}"
+        return f"{value:,.0f}" if value >= 10 else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
     return units.count(value, lang) if value is None or isinstance(value, int) else str(value)
 
 
