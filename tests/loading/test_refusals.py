@@ -61,6 +61,7 @@ class Exploding:
         (b"<!doctype html><html><head><title>a.json.gz - lanewise</title></head></html>", "HTML page of lanewise"),
         (b"\n\x08\x08\x01\x12\x04abcd\n\x03\x08\x02\x10\n\x81\x01" + bytes(129), "Perfetto"),
         (b"-" * 20 + b"\n   Name    Self CPU %   # of Calls  \n", "table of ops"),
+        (b"train.py(3): main;torch/nn/modules/module.py(1): _call_impl;aten::mm 1203\n" * 9, "folded stacks"),
         (b"[1, 2, 3]", "no event"),
         (b'[{"a": 1}, {"b": 2}]', "no event"),
         (b'["a", "b"]', "no event"),

@@ -30,6 +30,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 )
 _TAR = slice(257, 262), b"ustar"
 _WIDE_TEXT = re.compile(rb"\0{0,3}[\[{]\0(?:\0\0)?[ \t\r\n\"{]|\0[\[{]\0")  # UTF-16 or UTF-32 without a mark
+_STACKS = re.compile(rb"[^;\n]+(?:;[^;\n]+)+ \d+\r?\n")
 _PYTHON_TEXT = re.compile(rb"\s*\[?\s*\{\s*'")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 # The first file in the archive that torch.save writes.
@@ -77,6 +78,8 @@ def kind_of_bytes(head: bytes) -> str | None:
     if text[:1] not in b"{[":
         if b"# of Calls" in head:
             return "op-table"
+        if _STACKS.match(text):
+            return "stacks"
         printable = sum(32 <= b < 127 or b in b"\t\r\n" for b in head[:512])
         return "text" if printable >= 0.9 * len(head[:512]) else "binary"
     return None

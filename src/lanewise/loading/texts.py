@@ -74,6 +74,8 @@ TEXTS = Catalog(
         "op-table": "this is a table of ops as text, as torch's key_averages().table() makes it.",
         "op-table-next": "Name the trace that was recorded with it (.json or .json.gz).",
         "op-table-beside": "The trace lies beside it: {name}",
+        "stacks": "this is folded stacks as text, as export_stacks() writes for flame graphs.",
+        "stacks-next": "Name the trace that was recorded with it (.json or .json.gz).",
         "own-page": "this is an HTML page of lanewise, not a trace.",
         "own-page-next": "Name the trace that it was made from.",
         "own-document": "this is a JSON document of lanewise, not a trace.",
