@@ -350,3 +350,10 @@ def test_unknown_categories_are_told_short_and_without_control_characters() -> N
     t.span("my\x1b[31mkind" + "x" * 100, "a", 0, 5, 1, 1)
     names = next(n for n in t.load().notes if n.id == "unknown-category").slots["names"]
     assert names == "my\N{REPLACEMENT CHARACTER}[31mkind" + "x" * 29 + "..."
+
+
+def test_damage_in_a_second_document_is_not_the_first_s() -> None:
+    first = b"[\n" + _sound(0) + b",\n" + _sound(1) + b"\n]"
+    trace = load_bytes(first + first.replace(b"sound", b"s\xffund"))
+    assert [trace.name_of(i) for i in range(len(trace))] == ["sound0", "sound1"]
+    assert (trace.repaired_events, trace.skipped_events, [n.id for n in trace.notes]) == (0, 0, ["two-documents"])

@@ -165,7 +165,7 @@ class _Mender:
         piece = bisect_right(self._ends, self._at)
         end = self._ends[piece]
         text = self._data[self._at : end]
-        found = None if silently_damaged(text) else decoded_event(text)
+        found = _sound_event(text)
         if found is None and _unbalanced(text):
             found = self._joined(piece)
         if found is not None:
@@ -200,7 +200,7 @@ class _Mender:
         """A sound event that was split at objects within its arguments."""
         for end in self._ends[piece + 1 : piece + _MERGE_PIECES]:
             text = self._data[self._at : end]
-            found = None if silently_damaged(text) else decoded_event(text)
+            found = _sound_event(text)
             if found is not None:
                 return found
         return None
@@ -246,6 +246,12 @@ class _Mender:
             self._at = stop
         else:
             self._lose("rubbish", stop)
+
+
+def _sound_event(text: bytes) -> Found | None:
+    """The event that text begins with, as it stands; what follows it may be another document's."""
+    found = decoded_event(text)
+    return None if found is None or silently_damaged(text[: found[1]]) else found
 
 
 def _unbalanced(piece: bytes) -> bool:
