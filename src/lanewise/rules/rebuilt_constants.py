@@ -255,7 +255,7 @@ RULE = Rule(
         "doc_fix": "class Attention(nn.Module):\n"
         "    def __init__(self, longest):\n"
         "        super().__init__()\n"
-        '        self.register_buffer("mask", torch.ones(longest, longest, dtype=torch.bool).tril(), persistent=False)\n\n'
+        '        self.register_buffer("mask", torch.ones(longest, longest, dtype=torch.bool).tril(), persistent=False)\n'
         "    def forward(self, q, k, v):\n"
         "        mask = self.mask[: q.shape[-2], : k.shape[-2]]      # a view\n\n"
         "@functools.lru_cache(maxsize=8)\n"

@@ -97,10 +97,10 @@ def row_chains(ctx: Context, uses: Uses, most_used: float, but: Array) -> list[R
         chain = _before(ctx, uses, call, pick, but)
         if not any(uses.name(c) in _CONVOLUTIONS for c in chain):
             continue
+        done |= set(uses.between(chain[-1], prod(pick.shape)))
         taken = _taken(ctx, uses, chain, call, pick)
         if taken is not None and 0 < len(taken) <= most_used * pick.size:
             found.append(RowChain(tuple(chain), pick, len(taken) / pick.size))
-            done |= set(uses.between(chain[-1], prod(pick.shape)))
     return found
 
 

@@ -301,7 +301,7 @@ RULE = Rule(
         "doc_why": "The last layer of a language model is the largest product of it, and its result the largest tensor. After a prompt of a thousand tokens one "
         "row is sampled from, and the other 999 were computed, cast and thrown away.",
         "doc_fix": "h = body(ids)\n"
-        "logits = head(h[:, -1]).float()              # not head(h).float()[:, -1]\n\n"
+        "logits = head(h[:, -1]).float()              # not head(h).float()[:, -1]\n"
         "out = model(input_ids, logits_to_keep=1)     # Hugging Face",
         "doc_fine": "Scoring, where each position's loss counts, or where the caller keeps all logits for later: then no op of the step shows it.",
         "doc_measured": "The product's time less that of the same product with the rows that are taken: its arithmetic at 80 % of the card's peak, or its weights and "
