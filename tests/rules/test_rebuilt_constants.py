@@ -87,6 +87,9 @@ def test_positions_that_move_are_no_constants() -> None:
 
     assert outcome(trace_of([decode(step) for step in range(4)]), "rebuilt-constants") == "clear"
     assert outcome(trace_of([decode(0)] * 4), "rebuilt-constants") == "found"
+    found = finding(trace_of([decode(step) * 3 for step in range(4)]), "rebuilt-constants")
+    assert found is not None  # three layers build what the step needs once
+    assert found.saving_us_per_step == pytest.approx(2 * 40, rel=0.02)
 
 
 def test_a_number_that_is_not_recorded_may_be_the_steps_position() -> None:

@@ -85,12 +85,10 @@ class _Rebuilt:
     Attributes:
         chain: its first occurrence.
         begins: numbers of the first call of each occurrence that could go.
-        every: occurrences in a step.
     """
 
     chain: Chain
     begins: Array
-    every: float
 
 
 def _check(ctx: Context) -> Outcome:
@@ -213,17 +211,18 @@ def _may_make_indices(ctx: Context, event: int) -> bool:
 
 
 def _could_go(ctx: Context, chain: Chain, begins: Array, step: Array) -> _Rebuilt | None:
-    """What of a chain's occurrences could go: all where every step has it as often; all but one of each step where a number that
-    the trace does not record may be the step's, and all but the first where there are no steps to compare."""
+    """What of a chain's occurrences could go: all where every step has it as often.
+
+    All but one of each step go where another step has other numbers, or may have: not all of them are recorded, and what is given
+    from outside is the step's. Without steps to compare all but the first go.
+    """
     if not len(ctx.steps):
-        return _Rebuilt(chain, begins[1:], len(begins)) if len(begins) >= _LEAST_REPEATS else None
+        return _Rebuilt(chain, begins[1:]) if len(begins) >= _LEAST_REPEATS else None
     times = np.bincount(step[begins], minlength=len(ctx.steps))[ctx.step_numbers]
-    if not times.all() or (times != times[0]).any():
-        return None
-    if chain.shifted or chain.given or len(times) < 2:
-        later = np.r_[False, step[begins[1:]] == step[begins[:-1]]]
-        return _Rebuilt(chain, begins[later], float(times[0])) if later.any() else None
-    return _Rebuilt(chain, begins, float(times[0]))
+    if len(times) > 1 and times.all() and (times == times[0]).all() and not (chain.shifted or chain.given):
+        return _Rebuilt(chain, begins)
+    later = np.r_[False, step[begins[1:]] == step[begins[:-1]]]
+    return _Rebuilt(chain, begins[later]) if later.any() else None
 
 
 RULE = Rule(
@@ -263,7 +262,7 @@ RULE = Rule(
         "doc_fine": "Where sizes change with every batch, so that nothing would be found again; a mask that attention builds itself (`is_causal=True`) needs "
         "neither op nor buffer.",
         "doc_measured": "All GPU ops of the chains, and the CPU time of their calls. Two GPU ops are the least, one of them more than a fill: a tensor that "
-        "is only filled may be written into. A chain that adds a whole number that the trace does not record (a position), or takes a mask, counts all but once a step; "
+        "is only filled may be written into. A chain whose numbers change from step to step, or may (a whole number that the trace does not record is added, a mask is taken), counts all but once a step; "
         "in a trace without steps, chains that occur four times or more count all but the first.",
     },
 )
