@@ -61,8 +61,14 @@ class CallWork:
 
 
 def parsed_inputs(texts: tuple[bytes | None, ...]) -> tuple[Any, ...]:
-    """Dims, types, strides and concrete inputs as lists; None where not recorded or not readable."""
-    return tuple(map(_parsed, texts))
+    """Dims, types, strides and concrete inputs as lists; None where not recorded, not readable or not what Kineto writes."""
+    dims, types, strides, concrete = map(_parsed, texts)
+    return (
+        dims if _sizes(dims) else None,
+        types if _texts(types) else None,
+        strides if _sizes(strides) else None,
+        concrete if _texts(concrete) else None,
+    )
 
 
 def _parsed(text: bytes | None) -> Any:
@@ -79,7 +85,7 @@ def _estimated(trace: Trace, name: int, inputs: int, item_bytes: int | None, ele
     if inputs < 0:
         return None
     dims, types, strides, concrete = parsed_inputs(trace.inputs[inputs])
-    if not (_sizes(dims) and _texts(types) and (strides is None or _sizes(strides)) and (concrete is None or _texts(concrete))):
+    if dims is None or types is None:
         return None
     return estimate(trace.strings[name], dims, types, strides, concrete, list_item_bytes=item_bytes, list_elements=elements)
 

@@ -6,6 +6,7 @@ often a layer is called.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from lanewise.analyses.id_sets import first_places, numbered
 from lanewise.model.orders import stable_order
-from lanewise.work.inputs import Inputs, Tensor
+from lanewise.work.inputs import Inputs, Tensor, UnknownInput
 
 if TYPE_CHECKING:
     from .context import Context
@@ -80,7 +81,7 @@ class Op:
             return []
         found = [t for t in self.inputs.tensors() if t.numel and (t.shape or t.dtype not in ("fp64", "int64"))]
         for index in range(len(self.inputs)):
-            if self.inputs.is_list(index) and self.inputs.dims[index]:
+            with contextlib.suppress(UnknownInput):
                 found += [Tensor(sizes, None, strides) for sizes, strides in self.inputs.members(index)]
         return found
 

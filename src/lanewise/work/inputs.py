@@ -173,6 +173,10 @@ def item_bytes(dtype: str | None) -> int:
     return size
 
 
+def _numbers(values: Sequence[Any]) -> bool:
+    return all(type(value) is int for value in values)
+
+
 class Inputs:
     """The recorded arguments of one call. Accessors of positions that are absent or of another kind answer
     None.
@@ -234,7 +238,7 @@ class Inputs:
         if index >= len(self.strides):
             return None
         strides = self.strides[index]
-        return tuple(strides) if len(strides) == rank else None
+        return tuple(strides) if len(strides) == rank and _numbers(strides) else None
 
     def tensors(self, first: int = 0) -> list[Tensor]:
         """All tensor arguments from `first` on, TensorLists left out."""
@@ -255,14 +259,17 @@ class Inputs:
         """Sizes and strides of the tensors of the TensorList at `index`.
 
         Raises:
-            UnknownInput: no TensorList, or an empty or unrecorded one.
+            UnknownInput: no TensorList, or an empty, unrecorded or damaged one.
         """
         if not self.is_list(index) or not self.dims[index]:
             raise UnknownInput
         sizes = self.dims[index]
+        if not all(isinstance(s, list) and _numbers(s) and min(s, default=0) >= 0 for s in sizes):
+            raise UnknownInput
         recorded = self.strides[index] if index < len(self.strides) else ()
         strides = recorded if len(recorded) == len(sizes) else [None] * len(sizes)
-        return [(tuple(s), None if t is None else tuple(t)) for s, t in zip(sizes, strides, strict=True)]
+        known = [t if isinstance(t, list) and _numbers(t) else None for t in strides]
+        return [(tuple(s), None if t is None else tuple(t)) for s, t in zip(sizes, known, strict=True)]
 
     def text(self, index: int) -> str | None:
         """The recorded text of a scalar or a list of scalars; None where there is none."""
