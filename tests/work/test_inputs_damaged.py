@@ -9,6 +9,7 @@ import pytest
 
 from lanewise.analyses.call_work import parsed_inputs
 from lanewise.rules.sequence import Op
+from lanewise.work import estimate
 from lanewise.work.inputs import Inputs, UnknownInput
 
 
@@ -45,3 +46,22 @@ def test_strides_of_another_form_are_left_out() -> None:
     assert tensor is not None
     assert tensor.strides is None
     assert Inputs([[[2, 3]]], ["TensorList"], [[7]]).members(0) == [((2, 3), None)]
+
+
+@pytest.mark.parametrize(("stride", "known"), [("[2, 2]", True), ("[0, 0]", False)])
+def test_a_convolution_with_a_stride_of_zero_is_unknown(stride: str, known: bool) -> None:
+    dims = [[32, 3, 224, 224], [64, 3, 7, 7], *[[]] * 7]
+    types = ["c10::Half", "c10::Half", *["ScalarList"] * 3, *["Scalar"] * 4]
+    work = estimate(
+        "aten::cudnn_convolution", dims, types, None, ["", "", "[3, 3]", stride, "[1, 1]", "1", "False", "False", "True"]
+    )
+    assert (work is not None) is known
+
+
+@pytest.mark.parametrize(
+    ("end", "step", "known"), [("8", "1", True), ("inf", "1", False), ("8", "0", False), ("8", "nan", False)]
+)
+def test_a_range_without_an_end_is_unknown(end: str, step: str, known: bool) -> None:
+    types = ["Scalar", "Scalar", "Scalar", "float"]
+    work = estimate("aten::arange", [[], [], [], [8]], types, None, ["0", end, step, ""])
+    assert (work is not None) is known

@@ -69,6 +69,6 @@ def estimate(
             return lists.foreach(name, inputs)
         if inductor.is_triton_op(name):
             return inductor.triton_work(name, inputs)
-    except UnknownInput:
-        pass
+    except (UnknownInput, ArithmeticError, ValueError):
+        pass  # not recorded; or numbers that the op does not take, as a stride of 0
     return None
