@@ -71,7 +71,7 @@ def main() -> None:
     total: dict[str, float] = dict.fromkeys(("n", "top1", "top3", "priced", "alarms", "overclaims"), 0)
     errors = []
     for name, known in truth.items():
-        if name.startswith("_") or "error" in known or options.only not in name:
+        if name.startswith("_") or "error" in known or options.only not in name or not (options.dir / name).exists():
             continue
         if options.round not in (None, known.get("round")):
             continue

@@ -112,7 +112,16 @@ def _has(context: Context, need: str) -> bool:
         return len(context.launches.call) > 0
     if need == "device":
         return context.device is not None
-    return need in context.trace.capabilities
+    return need in context.trace.capabilities or (need == "shapes" and _all_compiled(context.trace))
+
+
+def _all_compiled(trace: Trace) -> bool:
+    """Whether shapes were recorded and compiled code runs everything: no op of ATen is left that could have any."""
+    if trace.header.get("record_shapes") != 1:
+        return False
+    ops = np.unique(trace.name[trace.column("cpu_ops", "event")])
+    names = [trace.strings[n] for n in ops]
+    return any(n.startswith("Torch-Compiled Region") for n in names) and not any(n.startswith("aten::") for n in names)
 
 
 def _priced(context: Context, drafts: list[tuple[Rule, Draft]]) -> list[_Priced]:

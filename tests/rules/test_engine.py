@@ -73,6 +73,24 @@ def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "record_shapes" in (checks[0].reason or "")
 
 
+@pytest.mark.parametrize(
+    ("flag", "op", "outcome"),
+    [(1, "triton_poi_fused_add_0", "clear"), (0, "triton_poi_fused_add_0", "not-checked"), (1, "aten::add", "not-checked")],
+)
+def test_compiled_code_leaves_no_op_whose_shapes_could_be_missing(
+    monkeypatch: pytest.MonkeyPatch, flag: int, op: str, outcome: str
+) -> None:
+    t = TraceBuilder()
+    t.header["record_shapes"] = flag
+    for n in range(3):
+        t.step(n, n * 50, 45)
+        t.op("Torch-Compiled Region: 0/0", n * 50 + 1, 40)
+        t.op(op, n * 50 + 2, 30)
+        t.launch(n * 50 + 3, 2, gpu=(n * 50 + 10, 20), name="triton_poi_fused_add_0")
+    checks = run(monkeypatch, t, rule("needs-shapes", lambda ctx: Clear(), needs=("shapes",))).checks
+    assert [c.outcome for c in checks] == [outcome]
+
+
 def test_time_is_claimed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     t = TraceBuilder()
     for n in range(4):  # GPU-bound: 90 us of kernels every 90 us, launched far ahead
