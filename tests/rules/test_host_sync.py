@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from diagnosing import claim, finding, outcome, truth
 from host_traces import TO_CPU, Body, Program, inputs, program
 
 from lanewise.report import Finding
+from lanewise.rules.context import Context
+from lanewise.rules.sync_changes import _Gather, _gathering_ns
 
 RULE = "host-sync"
 
@@ -110,15 +113,16 @@ def test_gathering_by_found_indices_goes_on_with_a_mask() -> None:
     assert f is None or (f.share_ratio or 0) < 0.05
 
 
-def test_a_mask_that_keeps_nothing() -> None:
+def test_a_mask_that_kept_nothing_tells_nothing_of_what_its_elements_take() -> None:
     def step(p: Program) -> None:
-        for _ in range(4):
-            p.op("aten::gt", dims=[(1000,)])
-            p.read("aten::nonzero", "bool", (1000,))
-            p.op("aten::index", gpu_us=4, dims=[(1000, 64), (0,)])
-            p.op("aten::mul", gpu_us=4, dims=[(0, 64)])
+        p.op("aten::gt", dims=[(1000,)])
+        p.op("aten::index", gpu_us=400, dims=[(1000, 64), (0,)])
 
-    assert found(step).cost_us_per_step is not None
+    ctx = Context(program(step).load())
+    index = int(np.flatnonzero(ctx.called.kernels > 0)[0])
+    nothing, everything, half = (_gathering_ns(ctx, [_Gather(0, index, kept, 1000, 64)]) for kept in (0, 1000, 500))
+    assert nothing == everything
+    assert half > everything
 
 
 @pytest.mark.parametrize(("name", "advice"), [("aten::linalg_inv", "inv_ex"), ("torchvision::nms", "set_sync_debug_mode")])

@@ -28,6 +28,12 @@ def test_other_forms_are_unknown(dims: Any) -> None:
     assert parsed_inputs(texts(dims, ["float"], dims, [""])) == (None, ["float"], None, [""])
 
 
+@pytest.mark.parametrize("dims", [[[[2], [3]]], [[2, -3]], [[2, [3]]]])
+def test_one_tensor_has_one_list_of_sizes(dims: Any) -> None:
+    assert parsed_inputs(texts(dims, ["float"], None, None)) == (None, ["float"], None, None)
+    assert parsed_inputs(texts([[[2], [3]]], ["TensorList"], None, None))[0] == [[[2], [3]]]
+
+
 @pytest.mark.parametrize("concrete", [[["1"]], [1], {}, [None]])
 def test_scalars_are_texts(concrete: Any) -> None:
     assert parsed_inputs(texts([[2]], concrete, None, concrete)) == ([[2]], None, None, None)

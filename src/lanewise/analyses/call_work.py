@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from lanewise.model.trace import MISSING, Trace
 from lanewise.work import Work, estimate, list_item_bytes
+from lanewise.work.inputs import DTYPES
 
 from .launches import launches
 from .steps import steps
@@ -63,9 +64,10 @@ class CallWork:
 def parsed_inputs(texts: tuple[bytes | None, ...]) -> tuple[Any, ...]:
     """Dims, types, strides and concrete inputs as lists; None where not recorded, not readable or not what Kineto writes."""
     dims, types, strides, concrete = map(_parsed, texts)
+    types = types if _texts(types) else None
     return (
-        dims if _sizes(dims) else None,
-        types if _texts(types) else None,
+        dims if _sizes(dims) and _of_types(dims, types or []) else None,
+        types,
         strides if _sizes(strides) else None,
         concrete if _texts(concrete) else None,
     )
@@ -92,10 +94,17 @@ def _estimated(trace: Trace, name: int, inputs: int, item_bytes: int | None, ele
 
 def _sizes(value: Any) -> bool:
     """Whether a value is what Kineto writes for sizes or strides: of each argument a list of numbers, or of such lists."""
-    return isinstance(value, list) and all(
-        isinstance(item, list) and all(_numbers(part) if isinstance(part, list) else type(part) is int for part in item)
-        for item in value
-    )
+    return isinstance(value, list) and all(isinstance(item, list) and (_numbers(item) or _lists(item)) for item in value)
+
+
+def _lists(value: list[Any]) -> bool:
+    return all(isinstance(part, list) and _numbers(part) for part in value)
+
+
+def _of_types(dims: list[list[Any]], types: list[str]) -> bool:
+    """Whether no argument that is one tensor has the sizes of several, or sizes below 0."""
+    alone = [size for size, kind in zip(dims, types, strict=False) if kind in DTYPES]
+    return all(_numbers(size) and min(size, default=0) >= 0 for size in alone)
 
 
 def _numbers(value: list[Any]) -> bool:

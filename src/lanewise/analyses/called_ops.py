@@ -42,6 +42,15 @@ class CalledOps:
     def __len__(self) -> int:
         return len(self.event)
 
+    def rows(self, calls: Any) -> tuple[Array, Array]:
+        """(GPU ops that some distinct calls launched, grouped by call; place in `calls` of each)."""
+        wanted = np.asarray(calls, dtype=np.int64)
+        order = np.argsort(wanted, kind="stable")
+        rows = np.flatnonzero(np.isin(self.of_row, wanted))
+        place = order[np.searchsorted(wanted[order], self.of_row[rows])] if len(rows) else np.empty(0, dtype=np.int64)
+        by_call = np.argsort(place, kind="stable")
+        return rows[by_call], place[by_call]
+
 
 def called_ops(trace: Trace) -> CalledOps:
     """Find the outermost op around every event: ops of a library (``aten::mm``), not autograd's engine and nodes."""

@@ -203,9 +203,7 @@ def _shifts(name: str, recorded: Inputs, made: Made) -> bool:
 def recorded_inputs(ctx: Context, event: int) -> Inputs | None:
     """Recorded inputs of an event with their numbers; None where they were not recorded."""
     found = ctx.inputs(event)
-    if found is None or found.dims is None or found.types is None or found.concrete is None:
-        return None
-    return Inputs(found.dims, found.types, found.strides, found.concrete)
+    return None if found is None or found.concrete is None else ctx.arguments(event)
 
 
 def _filled(ctx: Context, event: int, row: int) -> Tensor | None:

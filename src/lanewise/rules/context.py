@@ -29,6 +29,7 @@ from lanewise.model.nesting import Nesting
 from lanewise.model.orders import stable_order
 from lanewise.model.trace import Trace
 from lanewise.work import Work
+from lanewise.work.inputs import Inputs as Arguments
 
 from .sequence import Sequence
 
@@ -293,11 +294,20 @@ class Context:
     def inputs(self, event: int) -> Inputs | None:
         """Recorded inputs of an op; None where not recorded."""
         row = int(self.input_row[event])
-        if row < 0:
-            return None
+        return None if row < 0 else self.inputs_at(row)
+
+    def inputs_at(self, row: int) -> Inputs:
+        """Recorded inputs by their row of `Trace.inputs`."""
         if row not in self._inputs:
             self._inputs[row] = Inputs(self.trace.inputs[row])
         return self._inputs[row]
+
+    def arguments(self, event: int) -> Arguments | None:
+        """Recorded inputs of an op as typed arguments; None where sizes or types were not recorded."""
+        found = self.inputs(event)
+        if found is None or found.dims is None or found.types is None:
+            return None
+        return Arguments(found.dims, found.types, found.strides, found.concrete)
 
     def work(self, event: int) -> Work | None:
         """Arithmetic and memory traffic that an op call stands for; None where its inputs do not tell."""

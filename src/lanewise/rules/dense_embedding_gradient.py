@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lanewise.analyses.replay import Change
+from lanewise.work.inputs import DTYPES, ITEM_BYTES
 
 from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events, size
 from .context import Context
@@ -94,8 +95,8 @@ def _table(ctx: Context, event: int) -> _Table | None:
     if not gradient or not rows.isdigit() or not all(isinstance(n, int) for n in (*gradient, *indices)):
         return None
     used = int(np.prod(indices)) if indices else 1
-    half = bool(found.types) and str(found.types[0]) in ("c10::Half", "c10::BFloat16")
-    return _Table(event, int(rows), used, gradient[-1], 2 if half else 4)
+    kind = DTYPES.get(found.types[0] if found.types else "", "")
+    return _Table(event, int(rows), used, gradient[-1], ITEM_BYTES.get(kind, 4))
 
 
 def _fills(ctx: Context, tables: list[_Table]) -> dict[int, int]:
@@ -103,10 +104,7 @@ def _fills(ctx: Context, tables: list[_Table]) -> dict[int, int]:
     after: dict[int, int] = {}
     for table in tables:
         rows = ctx.launched_in(np.array([table.event]))
-        zeros = rows[(ctx.kinds[rows] == "memset") | (ctx.kinds[rows] == "fill")]
-        if not len(zeros):
-            zeros = rows[np.isin(ctx.kinds[rows].astype(str), ("elementwise",))][:1]
-        after |= dict.fromkeys(zeros.tolist(), 0)
+        after |= dict.fromkeys(rows[np.isin(ctx.kinds[rows].astype(str), ("memset", "fill"))].tolist(), 0)
     return after
 
 

@@ -142,7 +142,7 @@ def _trained(ctx: Context) -> dict[tuple[int, tuple[int, ...]], int]:
     found: dict[tuple[int, tuple[int, ...]], int] = {}
     for event, step in zip(events.tolist(), ctx.step_of(events).tolist(), strict=True):
         inputs = ctx.inputs(event)
-        if inputs is not None and inputs.dims and isinstance(inputs.dims[0], list):
+        if inputs is not None and inputs.dims and not any(isinstance(n, list) for n in inputs.dims[0]):
             key = (step, tuple(inputs.dims[0]))
             found[key] = found.get(key, 0) + 1
     return found

@@ -15,7 +15,7 @@ from lanewise.work.inputs import ITEM_BYTES, Inputs, Tensor
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
 from .limits import STREAM_SHARE
-from .parts import Uses, pick_of
+from .parts import PASSING, Uses, pick_of
 
 __all__ = ["RULE"]
 
@@ -26,7 +26,6 @@ _SORTING = ("sort", "argsort", "msort")
 _MOST_TAKEN = 0.25
 # What depends on the order of all values.
 _IN_ORDER = frozenset(["cumsum", "cumprod", "diff", "flip", "searchsorted", "bucketize", "scatter", "scatter_", "logcumsumexp"])
-_PASSING = frozenset(["view", "reshape", "unsqueeze", "squeeze", "contiguous", "detach", "alias", "to"])
 # Time of torch.topk, measured on an H200 (torch 2.11; 1 to 4096 rows of 512 to 10 million, fp32 and bf16, 1 to 500 values): a radix
 # search, byte by byte of the value, in three small kernels each; it reads every value some 8 times with 2 bytes beside it. Rows
 # beyond one a multiprocessor queue, long rows have their blocks' counts added up, and what is found is sorted.
@@ -58,19 +57,17 @@ class _Sort:
 
 def _check(ctx: Context) -> Outcome:
     found = [(sort, then) for sort in _sorts(ctx) if (then := _found_ns(ctx, sort)) is not None]
-    after: dict[int, int] = {}
-    now = 0.0
-    cheaper: list[_Sort] = []
-    for sort, then in found:
-        rows = np.flatnonzero(ctx.called.of_row == sort.call)
-        ns = ctx.gpu_ns[rows]
-        if then < ns.sum():
-            after.update(zip(rows.tolist(), (ns * (then / ns.sum())).astype(int).tolist(), strict=True))
-            now += float(ns.sum())
-            cheaper.append(sort)
+    rows, place = ctx.called.rows([sort.call for sort, _ in found])
+    ns = ctx.gpu_ns[rows].astype(np.float64)
+    present = np.bincount(place, weights=ns, minlength=len(found))
+    best = np.array([ns for _, ns in found], dtype=np.float64)
+    cheaper = [sort for (sort, _), less in zip(found, best < present, strict=True) if less]
     if not cheaper:
         return Clear()
-    rows = np.array(sorted(after), dtype=np.int64)
+    kept = (best < present)[place]
+    rows, ratio = rows[kept], (best / np.maximum(present, 1.0))[place[kept]]
+    after = dict(zip(rows.tolist(), (ns[kept] * ratio).astype(int).tolist(), strict=True))
+    now = float(ns[kept].sum())
     largest = max(cheaper, key=lambda s: s.source.numel)
     return [
         Draft(
@@ -152,7 +149,7 @@ def _spares_order(name: str, used: Inputs, source: Tensor, taken: bool) -> bool:
         source: what was sorted.
         taken: whether a part of the values was taken before, or none were kept.
     """
-    if name in _PASSING:
+    if name in PASSING:
         return True
     indices = [
         i for i in range(len(used)) if (t := used.tensor(i)) is not None and t.numel == source.numel and t.dtype == "int64"

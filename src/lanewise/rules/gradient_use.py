@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .context import Context, Inputs
+from .context import Context
 
 __all__ = ["Gradients", "Uncertain", "gradients", "unused_shapes"]
 
@@ -93,7 +93,7 @@ def gradients(ctx: Context, lane: int) -> Gradients:
 
 
 def _first_shape(ctx: Context, row: int) -> Shape:
-    dims = Inputs(ctx.trace.inputs[row]).dims
+    dims = ctx.inputs_at(row).dims
     return tuple(dims[0]) if dims and all(isinstance(n, int) for n in dims[0]) else ()
 
 
@@ -133,7 +133,7 @@ def _updated(ctx: Context, calls: Array, marks: Array) -> tuple[Counter[Shape], 
     taken: dict[tuple[int, int], Counter[Shape]] = {}
     seen = True
     for (number, name, row), n in zip(distinct.tolist(), counts.tolist(), strict=True):
-        inputs = Inputs(ctx.trace.inputs[row])
+        inputs = ctx.inputs_at(row)
         if not inputs.dims or not inputs.types:
             continue
         first = inputs.dims[0]

@@ -63,12 +63,14 @@ def _in_convolutions_of_one(ctx: Context, seq: Sequence) -> Draft | None:
     """
     named = ctx.trace.names_where(lambda s: s.removeprefix("aten::").startswith(("conv1d", "convolution")))
     candidates = np.flatnonzero(named[ctx.trace.name[ctx.called.event]])
-    calls = [c for c in candidates.tolist() if _takes_one_position(ctx, c)]
-    if not calls:
+    _, first, kind = np.unique(ctx.input_row[ctx.called.event[candidates]], return_index=True, return_inverse=True)
+    fits = np.array([_takes_one_position(ctx, int(ctx.called.event[c])) for c in candidates[first]], dtype=np.bool_)
+    if not fits.any():
         return None
+    calls = candidates[fits[kind.reshape(-1)]]
     inside = np.flatnonzero(np.isin(seq.call, calls) & ~seq.compiled)
-    turning = inside[np.array([is_layout_copy(seq.op(i)) for i in inside.tolist()], dtype=np.bool_)]
-    calls = np.unique(seq.call[turning]).tolist()
+    turning = inside[_turning(seq)[seq.op_of[inside]]]
+    calls = np.unique(seq.call[turning])
     bias = inside[np.isin(seq.call[inside], calls) & (seq.named[inside] == "add_")]
     rows = np.r_[turning, bias]
     if not len(turning):
@@ -92,9 +94,8 @@ def _in_convolutions_of_one(ctx: Context, seq: Sequence) -> Draft | None:
     )
 
 
-def _takes_one_position(ctx: Context, call: int) -> bool:
-    """Whether a call is a convolution, or the backward pass of one, in one dimension over all channels of one position at a time."""
-    event = int(ctx.called.event[call])
+def _takes_one_position(ctx: Context, event: int) -> bool:
+    """Whether an op is a convolution, or the backward pass of one, in one dimension over all channels of one position at a time."""
     found = ctx.inputs(event)
     first = 1 if "backward" in ctx.trace.name_of(event) else 0
     if found is None or found.dims is None or len(found.dims) < first + 2:
@@ -128,9 +129,14 @@ def _before_products(ctx: Context, seq: Sequence) -> Draft | None:
     )
 
 
+def _turning(seq: Sequence) -> Array:
+    """bool (ops,): which kinds of ops are copies to another order."""
+    return np.array([is_layout_copy(op) for op in seq.ops], dtype=np.bool_)
+
+
 def _needless(ctx: Context, seq: Sequence) -> Array:
     """Places of copies that nothing needs."""
-    turning = np.array([is_layout_copy(op) for op in seq.ops], dtype=np.bool_)
+    turning = _turning(seq)
     if not turning.any() or not len(ctx.called):
         return np.empty(0, dtype=np.int64)
     made = np.isin(seq.called_name.astype(str), _COPYING_CALLS) & ~seq.compiled

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .context import Context, Inputs
+from .context import Context
 from .loops import Loop
 
 __all__ = ["given", "loss_loop"]
@@ -54,7 +54,7 @@ def _ends_in_numbers(ctx: Context, begin: Array, end: Array) -> bool:
 
 
 def _is_number(ctx: Context, row: int) -> bool:
-    dims = Inputs(ctx.trace.inputs[row]).dims
+    dims = ctx.inputs_at(row).dims
     return bool(dims) and all(n == 1 for n in dims[0])
 
 

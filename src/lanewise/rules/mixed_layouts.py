@@ -35,7 +35,8 @@ def _check(ctx: Context) -> Outcome:
     if not mixed.any():
         return Clear()
     places = np.flatnonzero(mixed[seq.op_of] & (seq.kind == "elementwise") & ~seq.compiled)
-    usual = np.array([stream_ns(ctx, _bytes(seq.op(i))) or 0.0 for i in places.tolist()])
+    each = np.array([(stream_ns(ctx, _bytes(op)) or 0.0) if yes else 0.0 for op, yes in zip(seq.ops, mixed, strict=True)])
+    usual = each[seq.op_of[places]]
     slow = (usual > 0) & (seq.ns[places] > _LEAST_RATIO * usual)
     places, usual = places[slow], usual[slow]
     if not len(places):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .context import Context, Inputs
+from .context import Context
 
 __all__ = ["Groups", "foreach_groups", "parameter_groups"]
 
@@ -105,7 +105,7 @@ def _group(ctx: Context, row: int) -> tuple[tuple[str, ...], int, int] | None:
 
     A learning rate that is a tensor hides its value; the last two arguments, of a gradient scaler, are no options.
     """
-    inputs = Inputs(ctx.trace.inputs[row]) if row >= 0 else None
+    inputs = ctx.inputs_at(row) if row >= 0 else None
     if inputs is None or not inputs.dims or not inputs.types or not inputs.concrete or not inputs.dims[0]:
         return None
     if any(t not in ("TensorList", "Scalar", "ScalarList", "") for t in inputs.types[:-2]):

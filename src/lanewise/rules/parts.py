@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from lanewise.work.inputs import Inputs
+from lanewise.work.inputs import Inputs, UnknownInput
 
 from .context import Context
 
-__all__ = ["Pick", "Uses", "largest_operands", "pick_of"]
+__all__ = ["PASSING", "Pick", "Uses", "pick_of"]
 
 Array = npt.NDArray[Any]
+
+# What hands on all elements in their order, most of it without a launch.
+PASSING = frozenset(
+    [
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "unflatten",
+        "flatten",
+        "unsqueeze",
+        "squeeze",
+        "contiguous",
+        "detach",
+        "alias",
+        "lift_fresh",
+        "to",
+        "float",
+        "type_as",
+    ]
+)
 
 
 class Pick(NamedTuple):
@@ -79,7 +100,7 @@ class Uses:
         _, first, self.code = np.unique(keys, return_index=True, return_inverse=True)
         self.code = self.code.reshape(-1)
         self._names = [ctx.trace.name_of(int(event[i])).removeprefix("aten::") for i in first]
-        self._inputs = [_recorded(ctx, int(event[i])) for i in first]
+        self._inputs = [ctx.arguments(int(event[i])) for i in first]
         self._elements = [_elements(recorded) for recorded in self._inputs]
         self._step = ctx.step_of(event)
         broken = np.flatnonzero((np.diff(ctx.trace.lane[event]) != 0) | (np.diff(self._step) != 0))
@@ -143,23 +164,11 @@ class Uses:
         return found
 
 
-def largest_operands(recorded: Inputs, elements: int) -> int:
-    """How many operands have some elements."""
-    return sum(t.numel == elements for t in recorded.tensors())
-
-
-def _recorded(ctx: Context, event: int) -> Inputs | None:
-    found = ctx.inputs(event)
-    if found is None or found.dims is None or found.types is None:
-        return None
-    return Inputs(found.dims, found.types, found.strides, found.concrete)
-
-
 def _elements(recorded: Inputs | None) -> frozenset[int]:
     if recorded is None:
         return frozenset()
     sizes = {t.numel for t in recorded.tensors()}
     for index in range(len(recorded)):
-        if recorded.is_list(index) and recorded.dims[index]:
+        with contextlib.suppress(UnknownInput):
             sizes |= {prod(shape) for shape, _ in recorded.members(index)}
     return frozenset(sizes)

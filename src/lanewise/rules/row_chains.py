@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lanewise.work.inputs import Inputs
 
 from .context import Context
-from .parts import Pick, Uses, pick_of
+from .parts import PASSING, Pick, Uses, pick_of
 
 __all__ = ["RowChain", "row_chains"]
 
@@ -56,11 +56,6 @@ _POINTWISE = frozenset(
         "half",
         "bfloat16",
     ]
-)
-
-# Views that leave the samples in front.
-_VIEWS = frozenset(
-    ["view", "reshape", "unflatten", "flatten", "unsqueeze", "squeeze", "contiguous", "detach", "alias", "to", "_unsafe_view"]
 )
 
 
@@ -176,6 +171,6 @@ def _taken(ctx: Context, uses: Uses, chain: list[int], call: int, pick: Pick) ->
             part = pick_of(uses.name(later), recorded) if recorded is not None else None
             if part is not None and later >= call and part.shape == pick.shape and part.dim == pick.dim:
                 taken |= set(range(part.begin, part.end)) if not part.whole else set()
-            elif (part is None or not part.whole) and (ctx.called.kernels[later] or uses.name(later) not in _VIEWS):
+            elif (part is None or not part.whole) and (ctx.called.kernels[later] or uses.name(later) not in PASSING):
                 return None
     return taken

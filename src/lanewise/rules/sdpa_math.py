@@ -89,12 +89,7 @@ def _around(ctx: Context, events: Array) -> Array:
 
 
 def _op(ctx: Context, event: int) -> Op:
-    from lanewise.work.inputs import Inputs
-
-    found = ctx.inputs(event)
-    known = found is not None and found.dims is not None and found.types is not None
-    inputs = Inputs(found.dims, found.types, found.strides, found.concrete) if known and found is not None else None
-    return Op(ctx.trace.name_of(event).removeprefix("aten::"), inputs)
+    return Op(ctx.trace.name_of(event).removeprefix("aten::"), ctx.arguments(event))
 
 
 def _reason(ctx: Context, op: Op, sizes: Attention) -> str:

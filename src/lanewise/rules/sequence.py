@@ -140,11 +140,7 @@ class Sequence:
     def _op(self, event: int) -> Op:
         if event < 0:
             return Op("", None)
-        found = self._ctx.inputs(event)
-        inputs = None
-        if found is not None and found.dims is not None and found.types is not None:
-            inputs = Inputs(found.dims, found.types, found.strides, found.concrete)
-        return Op(self._ctx.trace.name_of(event).removeprefix("aten::"), inputs)
+        return Op(self._ctx.trace.name_of(event).removeprefix("aten::"), self._ctx.arguments(event))
 
     def op(self, i: int) -> Op:
         """The op that launched the i-th."""
@@ -224,14 +220,14 @@ class Sequence:
 
     def backward_nodes(self, begin: Array, end: Array) -> tuple[Array, Array]:
         """(events of autograd's nodes, which of some forward stretches made each), also of nodes that launch nothing."""
-        nodes = self._nodes
+        nodes = self.nodes
         stretch = self._stretch_of(nodes, begin, end) if len(begin) and len(nodes) else np.empty(0, dtype=np.int64)
         return nodes[stretch >= 0], stretch[stretch >= 0]
 
     @cached_property
-    def _nodes(self) -> Array:
-        """Events of all of autograd's nodes during the steps."""
-        return self._ctx.in_steps(self._ctx.events_matching(_NODE))
+    def nodes(self) -> Array:
+        """Events of all of autograd's nodes during the steps (the engine's call around each)."""
+        return self._ctx.in_steps(self._ctx.events_matching(_NODE)).astype(np.int64)
 
     def _stretch_of(self, nodes: Array, begin: Array, end: Array) -> Array:
         """int64 (nodes,): the forward stretch that made each node; -1 for none."""

@@ -15,7 +15,7 @@ from lanewise.model.intervals import union
 from lanewise.work.inputs import DTYPES, ITEM_BYTES
 
 from .base import Draft, count, duration, first_events, size
-from .context import Context, Inputs
+from .context import Context
 from .loss_loops import given
 
 __all__ = ["slice_assignments"]
@@ -83,7 +83,7 @@ def _groups(ctx: Context, nodes: Array, recorded: Array) -> list[Array]:
     engine, rows = ctx.answer(given)
     others = ~np.isin(engine, nodes)
     before = np.zeros(len(nodes), dtype=np.int64)
-    dims = {int(r): Inputs(ctx.trace.inputs[int(r)]).dims for r in np.unique(rows)}
+    dims = {int(r): ctx.inputs_at(int(r)).dims for r in np.unique(rows)}
     kinds, kind = np.unique(recorded, return_inverse=True)
     for k, row in enumerate(kinds.tolist()):
         same = [r for r, found in dims.items() if found and list(_whole(ctx, row)[0]) in found]
@@ -121,6 +121,6 @@ def _copies(op: Any, shape: tuple[int, ...]) -> bool:
 
 def _whole(ctx: Context, row: int) -> tuple[tuple[int, ...], int]:
     """(sizes of the tensor that is written to, bytes of an element)."""
-    inputs = Inputs(ctx.trace.inputs[row])
+    inputs = ctx.inputs_at(row)
     shape = tuple(inputs.dims[0]) if inputs.dims else ()
     return shape, ITEM_BYTES.get(DTYPES.get(inputs.types[0] if inputs.types else "", ""), 4)

@@ -16,7 +16,7 @@ from lanewise.model.intervals import union
 from lanewise.work.inputs import ITEM_BYTES, Tensor
 
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events, size
-from .context import Context, Inputs
+from .context import Context
 from .limits import stream_ns
 from .loops import Loop, batching, program_loops
 from .loss_loops import given, loss_loop
@@ -185,7 +185,7 @@ def _taken_up(ctx: Context, parts: _Parts) -> Array:
     """int64 (nodes,): how many nodes before each were given a gradient of its tensor's sizes: the sum was complete then."""
     engine, recorded = ctx.answer(given)
     begin = ctx.trace.ts[engine]
-    dims = {int(r): Inputs(ctx.trace.inputs[int(r)]).dims for r in np.unique(recorded)}
+    dims = {int(r): ctx.inputs_at(int(r)).dims for r in np.unique(recorded)}
     out = np.zeros(len(parts.node), dtype=np.int64)
     for k, kind in enumerate(parts.kinds):
         mine = np.flatnonzero(parts.whole == k)

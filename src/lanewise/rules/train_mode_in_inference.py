@@ -61,30 +61,29 @@ def _attention_that_drops(ctx: Context, seq: Sequence) -> Array:
     """Places of the GPU ops of fused attention that was given a dropout probability."""
     if not len(seq):
         return np.empty(0, dtype=np.int64)
-    drops: dict[int, bool] = {}
-    for call in np.unique(seq.call[(seq.kind == "attention") & (seq.call >= 0)]).tolist():
-        event = int(ctx.called.event[call])
-        found = ctx.inputs(event) if ctx.trace.name_of(event) == _ATTENTION else None
-        given = found.concrete[_PROBABILITY] if found is not None and len(found.concrete or []) > _PROBABILITY else ""
-        drops[call] = _number(given) > 0
-    return np.flatnonzero((seq.kind == "attention") & np.isin(seq.call, [call for call, yes in drops.items() if yes]))
+    calls = np.unique(seq.call[(seq.kind == "attention") & (seq.call >= 0)])
+    calls = calls[ctx.trace.names_where(lambda s: s == _ATTENTION)[ctx.trace.name[ctx.called.event[calls]]]]
+    _, first, kind = np.unique(ctx.input_row[ctx.called.event[calls]], return_index=True, return_inverse=True)
+    drops = np.array([_drops(ctx, int(ctx.called.event[call])) for call in calls[first]], dtype=np.bool_)
+    return np.flatnonzero((seq.kind == "attention") & np.isin(seq.call, calls[drops[kind.reshape(-1)]]))
 
 
-def _number(text: object) -> float:
-    try:
-        return float(str(text))
-    except ValueError:
-        return 0.0
+def _drops(ctx: Context, event: int) -> bool:
+    """Whether an attention call was given a dropout probability."""
+    found = ctx.arguments(event)
+    return found is not None and (found.number(_PROBABILITY) or 0.0) > 0
 
 
 def _without_dropout(ctx: Context, seq: Sequence, places: Array) -> dict[int, int]:
     """New durations by row: what fused attention of these sizes usually takes, where that is less."""
-    after = {}
-    for place in places.tolist():
-        found = attention_of(seq.op(place))
-        usual = None if found is None else attention_ns(ctx, found.sizes, found.backward)
-        after[int(seq.rows[place])] = int(seq.ns[place] if usual is None else min(usual, seq.ns[place]))
-    return after
+    kinds, kind = np.unique(seq.op_of[places], return_inverse=True)
+    usual = np.full(len(kinds), np.inf)
+    for k, op in enumerate(kinds.tolist()):
+        found = attention_of(seq.ops[op])
+        ns = None if found is None else attention_ns(ctx, found.sizes, found.backward)
+        usual[k] = np.inf if ns is None else ns
+    after = np.minimum(usual[kind.reshape(-1)], seq.ns[places]).astype(int)
+    return dict(zip(seq.rows[places].tolist(), after.tolist(), strict=True))
 
 
 RULE = Rule(

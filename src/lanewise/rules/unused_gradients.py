@@ -17,7 +17,7 @@ from lanewise.kernels import Kernel
 from lanewise.work.inputs import DTYPES, ITEM_BYTES
 
 from .base import Clear, Draft, NotChecked, Outcome, Rule, count, duration, first_events, size
-from .context import Context, Inputs
+from .context import Context
 from .gradient_use import STEP_MARK, Gradients, Uncertain, gradients, unused_shapes
 from .sequence import Op
 
@@ -132,9 +132,12 @@ def _makers(ctx: Context, events: Array, shape: Shape) -> tuple[Array, Array, Ar
     chosen = distinct(np.r_[fits[place[made]], casts[cast[after]]] if len(casts) else fits[place[made]])
     rows: list[Array] = [np.empty(0, dtype=np.int64)]
     whole: list[int] = []
-    for owner, k in zip(seq.owner[chosen].tolist(), seq.op_of[chosen].tolist(), strict=True):
+    owners, first = np.unique(seq.owner[chosen], return_index=True)
+    theirs = np.flatnonzero(np.isin(seq.owner, owners))
+    theirs = theirs[np.argsort(seq.owner[theirs], kind="stable")]
+    each = np.split(seq.rows[theirs], np.searchsorted(seq.owner[theirs], owners))[1:]
+    for owner, k, launched in zip(owners.tolist(), seq.op_of[chosen[first]].tolist(), each, strict=True):
         test = tests[k]
-        launched = seq.rows[seq.owner == owner]
         going = launched if test is None else launched[[test(ctx.kernel(int(r))) for r in launched]]
         rows.append(going)
         if len(going) == len(launched):
@@ -142,12 +145,17 @@ def _makers(ctx: Context, events: Array, shape: Shape) -> tuple[Array, Array, Ar
     return made, np.concatenate(rows), np.array(whole, dtype=np.int64)
 
 
+def _node_starts(ctx: Context) -> Array:
+    """Starts of autograd's nodes, ascending."""
+    return np.sort(ctx.trace.ts[ctx.sequence.nodes])
+
+
 def _last_before(ctx: Context, places: Array, events: Array) -> tuple[Array, Array]:
     """(number of the last of some places whose op began before each event, whether it is near enough)."""
     if not len(places) or not len(events):
         return np.zeros(len(events), dtype=np.int64), np.zeros(len(events), dtype=np.bool_)
     seq, ts = ctx.sequence, ctx.trace.ts
-    nodes = np.sort(ts[ctx.events_matching(re.compile(r"^autograd::engine::evaluate_function"))])
+    nodes = ctx.answer(_node_starts)
     begin = ts[seq.owner[places]]
     order = np.argsort(begin, kind="stable")
     at = np.searchsorted(begin[order], ts[events]) - 1
@@ -209,7 +217,7 @@ def _tail(ctx: Context, found: Gradients, unused: Array) -> tuple[Array, Array]:
     used = np.flatnonzero(~unused)
     if not len(used):
         return empty, empty
-    engine = ctx.in_steps(ctx.events_matching(re.compile(r"^autograd::engine::evaluate_function"))).astype(np.int64)
+    engine = seq.nodes
     # The last gradient of each run, used or not, ends it; the last used one is where it could have ended.
     runs, last = np.unique(found.run[::-1], return_index=True)
     stop = ctx.trace.end[found.event[len(found.event) - 1 - last]]
@@ -226,7 +234,7 @@ def _bytes(ctx: Context, found: Gradients, unused: Array) -> float:
     """Memory of the unused gradients of all runs."""
     total = 0.0
     for row, n in zip(*np.unique(ctx.input_row[found.event[unused]], return_counts=True), strict=True):
-        inputs = Inputs(ctx.trace.inputs[int(row)])
+        inputs = ctx.inputs_at(int(row))
         kind = DTYPES.get(inputs.types[0] if inputs.types else "", "")
         total += int(n) * prod(inputs.dims[0] if inputs.dims else []) * ITEM_BYTES.get(kind, 4)
     return total

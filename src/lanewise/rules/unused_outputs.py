@@ -15,7 +15,7 @@ from lanewise.work.inputs import ITEM_BYTES
 from .base import Clear, Draft, Outcome, Rule, count, duration, first_events
 from .context import Context
 from .limits import LAUNCH_NS, product_ns
-from .parts import Pick, Uses, largest_operands, pick_of
+from .parts import PASSING, Pick, Uses, pick_of
 from .row_chains import RowChain, row_chains
 from .sequence import Product
 
@@ -25,24 +25,6 @@ Array = npt.NDArray[Any]
 
 # Where more is used, the product is needed for the most part.
 _MOST_USED = 0.5
-# What leaves rows where they are, without a launch.
-_PASSING = frozenset(
-    [
-        "view",
-        "_unsafe_view",
-        "reshape",
-        "unsqueeze",
-        "squeeze",
-        "flatten",
-        "contiguous",
-        "detach",
-        "alias",
-        "to",
-        "float",
-        "type_as",
-        "lift_fresh",
-    ]
-)
 # What does the same to each row: it could as well be done to the rows that are taken.
 _ROW_BY_ROW = frozenset(
     [
@@ -247,7 +229,7 @@ def _taken_of(ctx: Context, uses: Uses, call: int, product: Product, places: Arr
                 return None
             first = first or pick
             taken |= set(range(pick.begin, pick.end))
-        elif not launches and name in _PASSING:
+        elif not launches and name in PASSING:
             continue
         elif launches and first is None and _row_by_row(name, recorded, product.elements):
             between.append(later)
@@ -259,7 +241,7 @@ def _taken_of(ctx: Context, uses: Uses, call: int, product: Product, places: Arr
 
 
 def _row_by_row(name: str, recorded: Any, elements: int) -> bool:
-    if name not in _ROW_BY_ROW or largest_operands(recorded, elements) != 1:
+    if name not in _ROW_BY_ROW or sum(t.numel == elements for t in recorded.tensors()) != 1:
         return False
     rank = len(next(t.shape for t in recorded.tensors() if t.numel == elements))
     return name not in _OVER_ONE_DIMENSION or recorded.integer(1) in (-1, rank - 1)
