@@ -315,5 +315,5 @@ def _kept(trace: LanewiseTrace, folder: str | None, test: str, number: int) -> l
             trace.kept = Path(folder) / f"{name}{f'_{number}' if number else ''}.json.gz"
             shutil.copyfile(trace.path, trace.kept)
         return trace.explanation()
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001  shown in its place; the test's own failure is what counts
         return [f"{trace.path}: {type(error).__name__}: {error}"]

@@ -255,7 +255,7 @@ def _ops(base: TraceSide, new: TraceSide) -> list[OpChange]:
 
 def _times(base: TraceSide, new: TraceSide, spoiled: set[str], paired: bool, paces: Paces) -> list[Figure]:
     out = []
-    gpu_scale = scaled(paces[1], product_share(base))
+    gpu_scale = scaled(paces[1], product_share(base.sequence.ns, base.sequence.slots))
     real = base.real_ns is not None and new.real_ns is not None
     links = min(link_share(base), link_share(new))
     gpu_bound = all(s.gpu_share is not None and s.gpu_share >= noise.GPU_BOUND for s in (base, new))

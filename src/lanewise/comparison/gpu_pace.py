@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .figures import TraceSide
 from .noise import PRODUCT_RUN
 from .pairing import products
+from .sequence import Slot
 
 __all__ = ["gpu_pace", "product_share", "scaled"]
+
+Array = npt.NDArray[Any]
 
 # Products of this many names, that move alike: one kernel may be slower for a reason of its own.
 _NAMES = 2
@@ -37,11 +43,15 @@ def gpu_pace(base: TraceSide, new: TraceSide) -> float | None:
     return pace if alike and told and 1 / _MOST <= pace <= _MOST else None
 
 
-def product_share(side: TraceSide) -> float:
-    """Part of a step's GPU time in products."""
-    sequence = side.sequence
-    medians = np.median(sequence.ns, axis=0) if sequence.slots else np.zeros(0)
-    chosen = np.array([products(s) for s in sequence.slots], dtype=np.bool_)
+def product_share(ns: Array, slots: Sequence[Slot]) -> float:
+    """Part of some ops' time in products; 0 without any.
+
+    Args:
+        ns: (steps, ops), times of the ops in ns.
+        slots: the ops.
+    """
+    medians = np.median(ns, axis=0) if ns.size else np.zeros(len(slots))
+    chosen = np.array([products(s) for s in slots], dtype=np.bool_)
     whole = float(medians.sum())
     return float(medians[chosen].sum()) / whole if whole else 0.0
 

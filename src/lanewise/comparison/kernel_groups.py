@@ -16,7 +16,7 @@ from lanewise.report import Evidence, us
 
 from .document import KernelGroup, KernelPart
 from .figures import TraceSide
-from .gpu_pace import scaled
+from .gpu_pace import product_share, scaled
 from .noise import LINK_RUN, MEMORY_RUN, OP_RUN, PRODUCT_RUN, Judgement, judged
 from .pairing import Match, aligned, grouped, names_of, products
 from .sequence import Sequence, Slot
@@ -139,7 +139,7 @@ def _group(base: TraceSide, new: TraceSide, found: list[Match], lang: str, paire
     ns_a, ns_b = a.ns[:, left], b.ns[:, right]
     least = 0.0 if paired else max(_TICK_NS * max(len(left), len(right)), _LEAST_SHARE * _step_ns(a))
     slots_a, slots_b = [a.slots[i] for i in left], [b.slots[j] for j in right]
-    verdict = _judged(ns_a, ns_b, slots_a, slots_b, paired, least, scaled(clock, _product_share(ns_a, slots_a)))
+    verdict = _judged(ns_a, ns_b, slots_a, slots_b, paired, least, scaled(clock, product_share(ns_a, slots_a)))
     first = found[0]
     slots = [a.slots[i] for i in first.base] + [b.slots[j] for j in first.new]
     return KernelGroup(
@@ -203,12 +203,6 @@ def _judged(
         # What is gone or new is exact; its time needs no margin.
         return Judgement(float(np.median(a)), float(np.median(b)), "less" if left else "more", 0.0)
     return judged(a, b, max(run_to_run(ns_a, left), run_to_run(ns_b, right)), paired=paired, least=least, pace=pace)
-
-
-def _product_share(ns: Array, slots: list[Slot]) -> float:
-    medians = np.median(ns, axis=0) if len(ns) else np.zeros(len(slots))
-    whole = float(medians.sum())
-    return float(sum(t for t, s in zip(medians.tolist(), slots, strict=True) if products(s))) / whole if whole else 0.0
 
 
 def run_to_run(ns: Array, slots: list[Slot]) -> float:

@@ -61,6 +61,6 @@ if os.environ.get("LANEWISE_RECORD") and sys.version_info >= (3, 10):
     try:
         imports = _load("_lanewise_imports", os.path.join(os.path.dirname(_here), "imports.py"))
         imports.when_imported("torch", _attach)
-    except Exception as error:  # noqa: BLE001
+    except Exception as error:  # noqa: BLE001 - the same, and it is said
         _say(error)
 _chain()
